@@ -1,0 +1,32 @@
+# The two commands of the README. PYTHON picks the interpreter that the virtual environment is made with.
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/.installed
+	$(BIN)/autokernel kb run --level 1 --minutes 4
+
+test: $(VENV)/.installed-test lint
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV) || { echo "No virtual environment could be made: install Python 3.10 or newer with its venv module (Debian: python3-venv), or set PYTHON."; rm -rf $(VENV); exit 3; }
+
+# An index that hiccups once should not fail the whole run: each install is tried twice.
+$(VENV)/.installed: $(BIN)/python setup.py pyproject.toml
+	$(BIN)/python -m pip install --quiet -e . || { sleep 10; $(BIN)/python -m pip install --quiet -e .; }
+	touch $@
+
+$(VENV)/.installed-test: $(BIN)/python setup.py pyproject.toml
+	$(BIN)/python -m pip install --quiet -e '.[test]' || { sleep 10; $(BIN)/python -m pip install --quiet -e '.[test]'; }
+	touch $@ $(VENV)/.installed

@@ -1,0 +1,54 @@
+"""The command `autokernel`: parse, call one function, render.
+
+Command modules import click alone; what they call is imported when it is called, so that `--help` answers at once and
+without torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from autokernel import __version__
+from autokernel.cli.doctor import doctor
+from autokernel.cli.failures import DEBUG_VARIABLE, explain
+from autokernel.cli.kb import kb
+
+
+class ExitCodeGroup(click.Group):
+    """A group whose commands return their exit code, and whose failures leave through one door."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command and end with its exit code: 0 done or right, 1 refused, 2 usage, 3 missing here, 4 internal."""
+        try:
+            code = super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            click.echo("Interrupted. What was recorded is kept; the same command goes on from there.", err=True)
+            code = 130
+        except Exception as error:  # noqa: BLE001  (the one place that turns any failure into a message and an exit code)
+            code = explain(error, debug=bool(ctx.params.get("debug")))
+        ctx.exit(code if isinstance(code, int) else 0)
+
+
+@click.group(cls=ExitCodeGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.option("--debug", is_flag=True, envvar=DEBUG_VARIABLE, help="Show the traceback of a failure.")
+@click.version_option(__version__, prog_name="autokernel")
+def cli(debug: bool) -> None:
+    """Judge, search and score GPU kernels for KernelBench problems.
+
+    Exit codes: 0 done, or the candidate is right; 1 refused; 2 wrong usage or unreadable input; 3 something is missing on
+    this machine; 4 internal.
+    """
+
+
+cli.add_command(doctor)
+cli.add_command(kb)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line (default: this process's own) and leave the process with its exit code."""
+    cli.main(args=arguments if arguments is None else list(arguments), prog_name="autokernel")

@@ -1,0 +1,88 @@
+"""Packages and dependencies of the distribution `autokernel-gpu`, whose import name and command are `autokernel`.
+
+Packages are listed, not found: `cuda` and `triton_kernels` at the source root are import names of other projects, so their
+files are shipped inside `autokernel` (docs/decisions/0001-names-and-packaging.md).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from setuptools import setup
+
+ROOT = Path(__file__).resolve().parent
+
+PACKAGES = [
+    "autokernel",
+    "autokernel.builders",
+    "autokernel.cli",
+    "autokernel.cpp_kernels",
+    "autokernel.executor",
+    "autokernel.gate",
+    "autokernel.proposers",
+    "autokernel.cuda",
+    "autokernel.triton_kernels",
+    "kernelbench_bridge",
+    "scorer",
+]
+
+REQUIRES = [
+    "torch>=2.9,<2.14",
+    "triton>=3.5,<3.8; platform_system == 'Linux'",
+    "numpy>=1.26",
+    "pyarrow>=16",
+    "datasets>=3.0",
+    "huggingface_hub>=2.3",  # the first that accepts uploads of repo_type="kernel"
+    "kernels>=0.17",
+    "ninja>=1.11",
+    "pybind11>=2.13",
+    "setuptools>=77",  # torch.utils.cpp_extension imports it when a KernelBench answer calls load_inline
+    "optuna>=4.0",
+    "click>=8.1",
+    "rich>=13.7",
+]
+
+TEST = ["pytest>=8.2", "pytest-timeout>=2.3", "ruff>=0.9", "mypy>=1.13", "wheel>=0.43"]
+DEV = [*TEST, "build>=1.2", "pytest-xdist>=3.6"]
+
+
+def version() -> str:
+    """The version that autokernel/__init__.py states, read as text: importing it here would need its dependencies."""
+    text = (ROOT / "autokernel" / "__init__.py").read_text(encoding="utf-8")
+    found = re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE)
+    if found is None:
+        raise RuntimeError('autokernel/__init__.py must set __version__ = "X.Y.Z" on a line of its own.')
+    return found.group(1)
+
+
+setup(
+    name="autokernel-gpu",
+    version=version(),
+    description="Judge, search and score GPU kernels for KernelBench problems, with no false pass and no false speedup.",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    author="AutoKernel contributors",
+    license="MIT",
+    license_files=["LICENSE"],
+    python_requires=">=3.10",
+    packages=PACKAGES,
+    package_dir={"autokernel.cuda": "cuda", "autokernel.triton_kernels": "triton_kernels"},
+    package_data={"autokernel": ["py.typed"], "kernelbench_bridge": ["py.typed", "embedded/**/*"], "scorer": ["py.typed"]},
+    exclude_package_data={"": ["__pycache__/*", "*.pyc"]},
+    install_requires=REQUIRES,
+    extras_require={"test": TEST, "dev": DEV},
+    entry_points={"console_scripts": ["autokernel = autokernel.cli:main"]},
+    zip_safe=False,
+    classifiers=[
+        "Environment :: GPU :: NVIDIA CUDA",
+        "Intended Audience :: Developers",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Software Development :: Code Generators",
+    ],
+)
