@@ -24,6 +24,7 @@ PACKAGES = [
     "autokernel.cuda",
     "autokernel.triton_kernels",
     "kernelbench_bridge",
+    "kernelbench_bridge.origins",
     "scorer",
 ]
 
@@ -43,7 +44,7 @@ REQUIRES = [
     "rich>=13.7",
 ]
 
-TEST = ["pytest>=8.2", "pytest-timeout>=2.3", "ruff>=0.9", "mypy>=1.13", "wheel>=0.43"]
+TEST = ["packaging>=24", "pytest>=8.2", "pytest-timeout>=2.3", "ruff>=0.9", "mypy>=1.13", "wheel>=0.43"]
 DEV = [*TEST, "build>=1.2", "pytest-xdist>=3.6"]
 
 

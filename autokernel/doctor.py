@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import ctypes
+import importlib.metadata
 import os
+import platform
 import re
 import shutil
+import signal
 import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-PACKAGES = ("torch", "triton", "numpy", "pyarrow", "datasets", "huggingface_hub", "optuna", "ninja", "pybind11")
-TOOLS = (("nvcc", "--version"), ("g++", "--version"), ("ninja", "--version"))
+PACKAGES = ("torch", "triton", "numpy", "pyarrow", "datasets", "huggingface_hub", "kernels", "optuna", "pybind11")
+TOOLS = ("nvcc", "g++", "ninja", "git")
 PROBE_S = 10.0  # a version query that takes longer is broken
+PR_SET_PTRACER, PTRACER_ANY = 0x59616D61, ctypes.c_ulong(-1)
+
+NOT_COVERED = (
+    "sandbox: a candidate's processes are watched, frozen and killed as a family, but they share this machine's files, network and "
+    "user id; run candidates you do not trust in a container or a virtual machine of their own",
+    "limits: memory and processes of a candidate are bounded by deadlines and by what the machine allows, not by a cgroup",
+    "GPU work of a frozen process goes on; the incumbent's time beside the candidate is not yet compared with its time alone",
+    "problems are not yet audited for answers that pass without computing (zeros, a constant, the input)",
+)
 
 
 def visible_gpus() -> int:
@@ -24,6 +40,146 @@ def visible_gpus() -> int:
     listed = [name.strip() for name in chosen.split(",") if name.strip()]
     usable = listed[: listed.index("-1")] if "-1" in listed else listed  # CUDA stops at the first invalid entry
     return min(present, len(usable))
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `examine` found; None and empty text stand for "not here"."""
+
+    device: str
+    machine: Mapping[str, str | int | float]
+    gpus: tuple[str, ...]  # one line each: name, memory, driver
+    packages: Mapping[str, str | None]  # versions
+    tools: Mapping[str, str | None]  # versions
+    backends: Mapping[str, Mapping[str, str | None]]  # builder -> device -> why not, None where it works
+    isolation: Mapping[str, str]
+    not_covered: tuple[str, ...] = NOT_COVERED
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict of JSON values."""
+        return asdict(self)
+
+    def lines(self) -> Iterator[str]:
+        """The report as text for people."""
+        yield "machine"
+        yield from (f"  {name:<16} {value}" for name, value in self.machine.items())
+        yield f"  {'device':<16} {self.device} (what commands take without --device)"
+        yield from (f"  {'gpu':<16} {gpu}" for gpu in self.gpus or ("none: candidates run on the CPU; Triton is interpreted, not timed",))
+        yield "versions"
+        yield from (f"  {name:<16} {value or 'not installed'}" for name, value in {**self.packages, **self.tools}.items())
+        yield "backends"
+        for name, answers in self.backends.items():
+            for device, reason in answers.items():
+                yield f"  {name:<9} {device:<6} {reason or 'works'}"
+        yield "isolation"
+        yield from (f"  {name:<16} {value}" for name, value in self.isolation.items())
+        yield "not covered"
+        yield from (f"  - {gap}" for gap in self.not_covered)
+
+
+def examine(device: str) -> Report:
+    """Look at this machine; `device` is the one that commands would use, "cpu" or "cuda:N". Takes about a second, runs nothing of yours."""
+    from autokernel import builders
+
+    devices = ("cpu",) if device == "cpu" else ("cpu", device)
+    return Report(
+        device=device,
+        machine=_machine(),
+        gpus=_gpus(),
+        packages={name: _package_version(name) for name in PACKAGES},
+        tools={name: _tool_version(name) for name in TOOLS},
+        backends={name: {d: builders.get(name).unavailable(d) for d in devices} for name in builders.names()},
+        isolation=_isolation(),
+    )
+
+
+def memory_reading() -> str:
+    """Whether one process may read a sibling's memory, as the judge reads a worker's outputs: tried, not guessed.
+
+    Two children are forked: one lies still, the other reads a word of it that only it holds.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    word = ctypes.create_string_buffer(b"before", 8)
+    ready, said = os.pipe()
+    target = os.fork()
+    if target == 0:
+        libc.prctl(PR_SET_PTRACER, PTRACER_ANY, 0, 0, 0)
+        word.value = b"after"
+        os.write(said, b".")
+        while True:
+            os.kill(os.getpid(), signal.SIGSTOP)
+    os.read(ready, 1)
+    reader = os.fork()
+    if reader == 0:
+        os._exit(_read_word(libc, target, word))
+    failed = os.waitstatus_to_exitcode(os.waitpid(reader, 0)[1])
+    os.kill(target, signal.SIGKILL)
+    os.waitpid(target, 0)
+    os.close(ready)
+    os.close(said)
+    return "process_vm_readv works" if failed == 0 else f"no: {os.strerror(failed)}; outputs cannot be read where they lie"
+
+
+def _read_word(libc: ctypes.CDLL, pid: int, word: ctypes.Array[ctypes.c_char]) -> int:
+    """0 if the 8 bytes at `word`'s address in process `pid` hold what that process wrote there, else an errno."""
+    class Extent(ctypes.Structure):
+        _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+    here = ctypes.create_string_buffer(8)
+    local, remote = Extent(ctypes.addressof(here), 8), Extent(ctypes.addressof(word), 8)
+    count = libc.process_vm_readv(pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0)
+    if count < 0:
+        return ctypes.get_errno() or 1
+    return 0 if here.value == b"after" else 5
+
+
+def _isolation() -> dict[str, str]:
+    return {
+        "sandbox": "none yet: a family of processes with deadlines, killed as a whole",
+        "freeze": "signals (SIGSTOP to the whole family while the other side is timed)",
+        "memory reading": memory_reading(),
+    }
+
+
+def _machine() -> dict[str, str | int | float]:
+    model = re.search(r"^model name\s*:\s*(.+)$", _text(Path("/proc/cpuinfo")), re.MULTILINE)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "cpu": model.group(1) if model else platform.machine(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_gb": round(memory / 1e9, 1),
+    }
+
+
+def _gpus() -> tuple[str, ...]:
+    if not visible_gpus():
+        return ()
+    listed = _output(["nvidia-smi", "--query-gpu=name,memory.total,driver_version,compute_cap", "--format=csv,noheader"]).splitlines()
+    return tuple(line.strip() for line in listed) or (f"{visible_gpus()} by their device files; nvidia-smi does not answer",)
+
+
+def _package_version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _tool_version(name: str) -> str | None:
+    """The version a tool reports (the last dotted number of its first lines that name one), None where it is not on PATH."""
+    if shutil.which(name) is None:
+        return None
+    found = re.findall(r"\d+\.\d+(?:\.\d+)*", _output([name, "--version"]))
+    return (found[-1] if name == "nvcc" else found[0]) if found else "on PATH, but --version says none"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 def _output(command: list[str]) -> str:

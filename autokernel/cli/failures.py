@@ -26,9 +26,10 @@ def explain(error: Exception, *, debug: bool) -> int:
         _write(str(getattr(error, "message", None) or error), str(getattr(error, "hint", "")))
         return code
     if isinstance(error, ModuleNotFoundError) and error.name:
-        _write(f"the package '{error.name}' is missing.", f"Install it (pip install {error.name.partition('.')[0]}), or reinstall AutoKernel.")
+        package = error.name.partition(".")[0]
+        _write(f"the package '{package}' is missing.", f"Install it (pip install {package}), or install AutoKernel again.")
         return MISSING
-    hint = "" if debug else f"Run it again as `autokernel --debug ...` (or set {DEBUG_VARIABLE}=1) for the traceback, and report it."
+    hint = "" if debug else f"Run it again as `autokernel --debug ...` (or set {DEBUG_VARIABLE}=1) for the traceback."
     _write(f"internal: {type(error).__name__}: {error}", hint)
     return INTERNAL
 

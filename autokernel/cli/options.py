@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 LARGEST_CANDIDATE_BYTES = 16 << 20  # a source file of a person or a model is far below; a data file passed by mistake is not
-LARGEST_ID = 100_000  # KernelBench has at most 100 problems a level; a typed 1-999999999 must not fill the memory
 
 
 class DeviceName(click.ParamType):
@@ -37,19 +37,26 @@ class IdList(click.ParamType):
     name = "ids"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """The ids in ascending order, each once, or a usage error."""
+        """The ids in ascending order, each once. Raises BridgeError (exit 2) for text that names none."""
+        from kernelbench_bridge import parse_ids
+
+        return value if isinstance(value, tuple) else parse_ids(str(value))
+
+
+class Opponents(click.ParamType):
+    """Who a candidate is timed against: `eager`, `compile` or both, comma-separated."""
+
+    name = "opponents"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The opponents in the order given, each once, or a usage error."""
         if isinstance(value, tuple):
             return value
-        ids: set[int] = set()
-        for part in str(value).split(","):
-            found = re.fullmatch(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6}))?\s*", part)
-            if found is None:
-                self.fail(f"'{part}' is no problem id; write ids and ranges as in 1-10,23.", param, ctx)
-            first, last = int(found[1]), int(found[2] or found[1])
-            if last < first or last > LARGEST_ID:
-                self.fail(f"the range '{part}' is empty or too large; write it as LOW-HIGH.", param, ctx)
-            ids.update(range(first, last + 1))
-        return tuple(sorted(ids))
+        names = tuple(dict.fromkeys(name.strip() for name in str(value).split(",")))
+        wrong = [name for name in names if name not in ("eager", "compile")]
+        if wrong:
+            self.fail(f"'{wrong[0]}' is no opponent; pass eager, compile or eager,compile.", param, ctx)
+        return names
 
 
 class OffOr(click.ParamType):
@@ -84,6 +91,44 @@ def source_option(command: Command) -> Command:
 def json_option(command: Command) -> Command:
     """--json: one JSON value on stdout instead of text."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")(command)
+
+
+def rules_option(command: Command) -> Command:
+    """--rules: the preset that decides."""
+    return click.option("--rules", type=click.Choice(["strict", "quick"]), default="strict", show_default=True,
+                        help="What a candidate must pass.")(command)
+
+
+def against_option(default: str) -> Callable[[Command], Command]:
+    """--against: the opponents a candidate is timed against."""
+    return click.option("--against", type=Opponents(), default=default, show_default=True, help="Time against these: eager, compile.")
+
+
+def backend_option(command: Command) -> Command:
+    """--backend: which builder takes the candidate; `auto` lets its syntax tree decide."""
+    return click.option("--backend", default="auto", show_default=True, metavar="auto|triton|cuda|cpp|python",
+                        help="What kind of candidate; auto reads it off the syntax tree.")(command)
+
+
+def resource_options(command: Command) -> Command:
+    """--seed, --timeout, --memory-gb."""
+    command = click.option("--memory-gb", type=click.FloatRange(min=0, min_open=True), help="Memory the problems may take.")(command)
+    command = click.option("--timeout", type=click.FloatRange(min=0, min_open=True),
+                           metavar="SECONDS", help="Cut the candidate's deadlines (build, import, first call) to this.")(command)
+    return click.option("--seed", type=click.IntRange(min=0), help="Makes drawn inputs repeatable; without it they are secret.")(command)
+
+
+def chosen_backend(asked: str, source: str) -> str:
+    """The builder for a candidate's text: `asked`, or what its syntax tree says. Raises UsageError for a name no builder has."""
+    from autokernel import builders
+
+    return builders.detect(source) if asked == "auto" else builders.get(asked).name
+
+
+def cache_folder() -> Path:
+    """Where builds are kept between commands: AUTOKERNEL_CACHE_DIR, else `autokernel` under XDG_CACHE_HOME or ~/.cache."""
+    named = os.environ.get("AUTOKERNEL_CACHE_DIR")
+    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autokernel"
 
 
 def chosen_device(asked: str | None) -> str:

@@ -1,0 +1,215 @@
+"""The command line: help, exit codes, problems. Judging and running have files of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from autokernel.cli import cli
+from autokernel.cli.failures import explain
+from autokernel.cli.options import IdList, OffOr, Opponents, chosen_device, read_candidate
+from autokernel.errors import MissingOnMachine, UsageError
+from kernelbench_bridge import BridgeError
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli, [str(a) for a in arguments], prog_name="autokernel")
+
+
+def test_help_answers_in_under_300_ms_without_importing_torch():
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        done = subprocess.run([sys.executable, "-X", "importtime", "-m", "autokernel", "--help"], capture_output=True, text=True, timeout=60)
+        times.append(time.perf_counter() - start)
+        assert done.returncode == 0
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "click" in loaded
+    assert not loaded & {"torch", "triton", "numpy", "rich", "optuna", "pyarrow", "datasets", "kernelbench_bridge", "scorer"}
+    assert min(times) < 0.3, times
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["--help"], ["doctor", "kb", "Exit codes"]),
+    (["kb", "--help"], ["list", "show", "run", "eval", "score"]),
+    (["kb", "list", "--help"], ["--level", "--source", "--json"]),
+    (["kb", "eval", "--help"], ["--min-speedup", "--against", "--rules", "--backend", "--memory-gb", "--seed", "--timeout", "--json"]),
+    (["kb", "run", "--help"], ["--problems", "--proposer", "--iterations", "--minutes", "--out", "--fresh", "--max-reverts",
+                               "--stop-speedup", "--stop-roofline", "--max-hours", "--candidates", "--watch"]),
+    (["kb", "score", "--help"], ["RUN", "--json"]),
+    (["doctor", "--help"], ["--device", "--json"]),
+])
+def test_help_names_the_options(arguments, words):
+    result = run(*arguments)
+    assert result.exit_code == 0
+    assert [word for word in words if word not in result.output] == []
+
+
+@pytest.mark.parametrize(("arguments", "word"), [
+    (["kb", "list", "--level", "9", "--source", "embedded"], "level 9"),
+    (["kb", "list", "--level", "x"], "level"),
+    (["kb", "list"], "--level"),
+    (["kb", "list", "--level", "1", "--problems", "3-1"], "3-1"),
+    (["kb", "list", "--level", "1", "--source", "embedded", "--problems", "1,4000"], "4000"),
+    (["kb", "show", "L1/4000", "--source", "embedded"], "4000"),
+    (["kb", "show", "no-such-thing"], "no-such-thing"),
+    (["kb", "list", "--level", "1", "--source", "/no/such/folder"], "/no/such/folder"),
+    (["kb", "nonsense"], "nonsense"),
+    (["kb", "eval", "L1/1", "x.py", "--device", "tpu"], "tpu"),
+    (["kb", "eval", "L1/1", "x.py", "--against", "numpy"], "numpy"),
+    (["kb", "eval", "L1/1", "x.py", "--rules", "lax"], "lax"),
+    (["kb", "run", "--level", "9", "--source", "embedded"], "level 9"),
+    (["kb", "run", "--level", "1", "--source", "embedded", "--problems", "4000"], "4000"),
+    (["kb", "run", "--level", "1", "--source", "embedded", "--proposer", "replay"], "--candidates"),
+    (["kb", "run", "--level", "1", "--source", "embedded", "--proposer", "file"], "--watch"),
+    (["kb", "score", "/no/such/run"], "/no/such/run"),
+])
+def test_wrong_usage_is_exit_2_with_one_message_that_names_it(arguments, word):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert word in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_an_absent_gpu_is_exit_3(monkeypatch):
+    monkeypatch.setattr("autokernel.doctor.visible_gpus", lambda: 0)
+    result = run("doctor", "--device", "cuda")
+    assert result.exit_code == 3
+    assert "--device cpu" in result.stderr
+
+
+def test_list_names_every_problem_with_its_hash():
+    result = run("kb", "list", "--level", "1", "--source", "embedded", "--json")
+    listed = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert listed["origin"] == "embedded"
+    assert [row["uid"] for row in listed["problems"][:3]] == ["L1/1", "L1/2", "L1/3"]
+    assert all(len(row["hash"]) == 32 and row["missing"] == [] for row in listed["problems"])
+    text = run("kb", "list", "--level", "1", "--source", "embedded", "--problems", "2")
+    assert text.stdout.split() == ["L1/2", listed["problems"][1]["name"], listed["problems"][1]["hash"]]
+    assert "embedded set" in text.stderr
+
+
+def test_list_says_what_a_problem_needs_that_is_missing(tmp_path):
+    level = tmp_path / "level4"
+    level.mkdir()
+    (level / "1_x.py").write_text("import no_such_package_of_ours\nclass Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n")
+    result = run("kb", "list", "--level", "4", "--source", tmp_path)
+    assert result.exit_code == 0
+    assert "missing: no_such_package_of_ours" in result.stdout
+
+
+def test_show_prints_the_source_and_nothing_else_on_stdout():
+    result = run("kb", "show", "L1/1", "--source", "embedded")
+    assert result.exit_code == 0
+    assert result.stdout.startswith(('"""', "import", "#", "from"))
+    assert "class Model" in result.stdout
+    assert "hash: " in result.stderr
+
+
+def test_the_270_real_problems_are_listed(kernelbench_dir):
+    count = {}
+    for level in (1, 2, 3, 4):
+        result = run("kb", "list", "--level", level, "--source", kernelbench_dir, "--json")
+        assert result.exit_code == 0
+        count[level] = len({row["uid"] for row in json.loads(result.stdout)["problems"]})
+    assert count == {1: 100, 2: 100, 3: 50, 4: 20}
+
+
+def test_doctor_says_each_backend_and_what_is_not_covered(monkeypatch):
+    monkeypatch.setattr("autokernel.doctor.visible_gpus", lambda: 0)
+    result = run("doctor", "--json")
+    report = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert report["device"] == "cpu"
+    assert report["backends"]["python"] == {"cpu": None}
+    assert {"cpp", "cuda", "python", "triton"} == set(report["backends"])
+    assert report["isolation"]["sandbox"].startswith("none yet")
+    assert report["isolation"]["memory reading"].startswith(("process_vm_readv works", "no: "))
+    text = run("doctor")
+    assert "not covered" in text.stdout and "python    cpu    works" in text.stdout
+
+
+@pytest.mark.parametrize(("content", "word"), [
+    (None, "no candidate file"),
+    ("directory", "is a directory"),
+    (b"\x7fELF\0\0\0", "binary"),
+    (b"caf\xe9 = 1\n", "UTF-8"),
+])
+def test_an_unreadable_candidate_is_exit_2(tmp_path, content, word):
+    path = tmp_path / "candidate.py"
+    if content == "directory":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    result = run("kb", "eval", "L1/1", path, "--source", "embedded", "--device", "cpu")
+    assert result.exit_code == 2
+    assert word in result.stderr
+
+
+def test_a_candidate_with_a_byte_order_mark_is_read_without_it(tmp_path):
+    (tmp_path / "c.py").write_bytes(b"\xef\xbb\xbfimport torch\n")
+    assert read_candidate(tmp_path / "c.py") == "import torch\n"
+
+
+def test_a_device_file_is_no_candidate():
+    from pathlib import Path
+    with pytest.raises(UsageError, match="not a regular file"):
+        read_candidate(Path("/dev/zero"))
+
+
+def test_the_default_device_is_the_first_gpu_else_the_cpu(monkeypatch):
+    monkeypatch.setattr("autokernel.doctor.visible_gpus", lambda: 2)
+    assert chosen_device(None) == "cuda:0"
+    assert chosen_device("cuda:1") == "cuda:1"
+    with pytest.raises(MissingOnMachine, match="cuda:2"):
+        chosen_device("cuda:2")
+    monkeypatch.setattr("autokernel.doctor.visible_gpus", lambda: 0)
+    assert chosen_device(None) == "cpu"
+
+
+def test_option_values_are_turned_into_what_they_mean():
+    assert IdList().convert("1-3,7", None, None) == (1, 2, 3, 7)
+    assert Opponents().convert("compile,eager,compile", None, None) == ("compile", "eager")
+    assert OffOr().convert("off", None, None) is None and OffOr().convert("0", None, None) is None
+    assert OffOr().convert("2.5", None, None) == 2.5
+    for bad in ("-1", "nan", "inf", "two"):
+        with pytest.raises(click.BadParameter):
+            OffOr().convert(bad, None, None)
+
+
+@pytest.mark.parametrize(("error", "code", "words"), [
+    (UsageError("no such rules.", hint="Choose strict."), 2, ["no such rules.", "Choose strict."]),
+    (MissingOnMachine("nvcc is not here.", hint="Install it."), 3, ["nvcc is not here."]),
+    (BridgeError("no level 9; choose 1.", exit_code=2), 2, ["no level 9"]),
+    (ModuleNotFoundError("No module named 'optuna.samplers'", name="optuna.samplers"), 3, ["optuna", "pip install optuna"]),
+    (ValueError("odd"), 4, ["internal: ValueError: odd", "--debug"]),
+])
+def test_every_failure_has_its_code_and_message(capsys, error, code, words):
+    assert explain(error, debug=False) == code
+    written = capsys.readouterr().err
+    assert all(word in written for word in words)
+    assert "Traceback" not in written
+
+
+def test_debug_shows_the_traceback(monkeypatch):
+    monkeypatch.setattr("autokernel.doctor.examine", lambda device: 1 / 0)
+    plain, debug = run("doctor", "--device", "cpu"), run("--debug", "doctor", "--device", "cpu")
+    assert (plain.exit_code, debug.exit_code) == (4, 4)
+    assert "internal: ZeroDivisionError" in plain.stderr and "Traceback" not in plain.stderr
+    assert "Traceback" in debug.stderr
+
+
+def test_an_interrupt_is_exit_130_and_says_what_goes_on(monkeypatch):
+    def interrupted(device):
+        raise KeyboardInterrupt
+    monkeypatch.setattr("autokernel.doctor.examine", interrupted)
+    result = run("doctor", "--device", "cpu")
+    assert result.exit_code == 130
+    assert "Interrupted" in result.stderr
