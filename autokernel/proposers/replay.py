@@ -1,0 +1,65 @@
+"""Proposes the candidates that lie in a folder, in the order of their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from autokernel import builders
+from autokernel.errors import UsageError
+from autokernel.proposers import ProblemLike
+from autokernel.records import Candidate, Evaluation
+
+
+class ReplayProposer:
+    """Reads L1_19.py, L1_19_NOTE.py, ... for problem L1/19, and KernelBench's level_1_problem_19_sample_0_kernel.py.
+
+    Each text is proposed once: what the history holds already is passed over, so that a resumed run goes on where it was.
+    """
+
+    name = "replay"
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` holds the candidates. Raises UsageError if it is no folder."""
+        if not folder.is_dir():
+            raise UsageError(f"'{folder}' is not a folder of candidates.", hint="Pass a folder with files such as L1_19.py.")
+        self.folder = folder
+
+    def propose(self, problem: ProblemLike, history: Sequence[Evaluation]) -> Candidate | None:
+        """The next text that was not judged yet, or None. Raises UsageError if a file cannot be read."""
+        seen = {evaluation.candidate for evaluation in history}
+        for path in self.files(problem.uid):
+            candidate = self._read(path)
+            if candidate.sha256 not in seen:
+                return candidate
+        return None
+
+    def files(self, uid: str) -> list[Path]:
+        """The problem's files, sorted by name, numbers in it by value (sample_2 before sample_10)."""
+        names = re.compile("|".join(_patterns(uid)))
+        return sorted((path for path in self.folder.glob("*.py") if names.fullmatch(path.name) and path.is_file()),
+                      key=lambda path: _natural(path.stem))
+
+    def _read(self, path: Path) -> Candidate:
+        try:
+            source = path.read_bytes().decode("utf-8", "replace")
+        except OSError as error:
+            raise UsageError(f"cannot read the candidate '{path}': {error.strerror}.", hint="Check the file's permissions.") from error
+        return Candidate(source=source, builder=builders.detect(source), proposer=self.name, note=path.name)
+
+
+def _patterns(uid: str) -> list[str]:
+    stem = re.escape(re.sub(r"[^A-Za-z0-9.-]", "_", uid))
+    patterns = [rf"{stem}(_.*)?\.py"]
+    kernelbench = re.fullmatch(r"L(\d+)/(\d+)", uid)
+    if kernelbench:
+        patterns.append(rf"level_{kernelbench[1]}_problem_{kernelbench[2]}_sample_\d+_kernel\.py")
+    return patterns
+
+
+def _natural(stem: str) -> list[tuple[int, int | str]]:
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", stem) if part]
+
+
+PROPOSER = ReplayProposer

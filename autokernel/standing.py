@@ -1,0 +1,106 @@
+"""Where the search on one problem stands: a fold over its trials, the same whether they were just made or read from the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from autokernel.records import Evaluation
+from autokernel.trials import Trial
+
+
+class Standing:
+    """The state of one problem's search. It changes by `apply` and by nothing else, so that a resumed run stands where the first did."""
+
+    def __init__(self, trials: Iterable[Trial] = ()) -> None:
+        self.searched: dict[int, Trial] = {}  # by iteration
+        self.chain: list[Trial] = []  # kept and not refused since, oldest first; the last is the incumbent
+        self.rechecked: dict[int, Trial] = {}  # by iteration: the strict trial that a kept candidate passed
+        self.champion: Trial | None = None  # the final trial that stood
+        self.unjudged: Trial | None = None  # a trial saying that the problem itself cannot be judged
+        self.reverts_in_a_row = 0
+        self.seconds = 0.0
+        self._history: dict[int, Evaluation] = {}
+        self._given_up: set[int] = set()
+        for trial in trials:
+            self.apply(trial)
+
+    def apply(self, trial: Trial) -> None:
+        """Take in the next trial of this problem."""
+        self.seconds += trial.seconds
+        if trial.evaluation.refused_by == "problem":
+            self.unjudged = trial
+        if trial.phase == "search":
+            self.searched[trial.iteration] = trial
+            self._history[trial.iteration] = trial.evaluation
+            self.reverts_in_a_row = 0 if trial.kept else self.reverts_in_a_row + 1
+            if trial.kept:
+                self.chain.append(trial)
+        elif not trial.kept:
+            self.chain = [kept for kept in self.chain if kept.iteration != trial.iteration]
+            self._given_up.add(trial.iteration)
+            self._history[trial.iteration] = trial.evaluation
+        elif trial.phase == "strict":
+            self.rechecked[trial.iteration] = trial
+        else:
+            self.champion = trial
+
+    @property
+    def iterations(self) -> int:
+        """The number of the last iteration, 0 before the first."""
+        return max(self.searched, default=0)
+
+    @property
+    def kept(self) -> int:
+        """How many search iterations were kept, those refused later among them."""
+        return sum(trial.kept for trial in self.searched.values())
+
+    @property
+    def incumbent(self) -> Trial | None:
+        """The search trial that candidates are compared with, or None where that is eager."""
+        return self.chain[-1] if self.chain else None
+
+    @property
+    def history(self) -> tuple[Evaluation, ...]:
+        """One evaluation an iteration, in order; where a kept candidate was refused later, that refusal stands in its place."""
+        return tuple(self._history[number] for number in sorted(self._history))
+
+    @property
+    def speedup(self) -> float | None:
+        """The incumbent's best known speedup against eager (strict before quick), or None."""
+        best = self._best_evaluation()
+        comparison = best.against("eager") if best else None
+        return comparison.speedup if comparison else None
+
+    @property
+    def roofline(self) -> float | None:
+        """The share of the roofline that the incumbent reaches, or None where it is not known."""
+        best = self._best_evaluation()
+        return best.roofline if best else None
+
+    @property
+    def unchecked_since(self) -> int | None:
+        """The iteration of the oldest kept candidate since the last one that passed the strict rules; None if none waits.
+
+        The newest stands for all of them: if it passes, older ones are needed no more.
+        """
+        last_passed = max(self.rechecked, default=0)
+        return next((trial.iteration for trial in self.chain if trial.iteration > last_passed), None)
+
+    def fallback(self, tries: int) -> Trial | None:
+        """The fastest right candidate that was never kept, for problems where none beat eager; None after `tries` of them fell."""
+        rest = [trial for number, trial in self.searched.items() if trial.evaluation.accepted and not trial.kept]
+        fallen = sum(trial.iteration in self._given_up for trial in rest)
+        if fallen >= tries:
+            return None
+        left = [trial for trial in rest if trial.iteration not in self._given_up]
+        return max(left, key=lambda trial: (_eager_speedup(trial.evaluation), -trial.iteration), default=None)
+
+    def _best_evaluation(self) -> Evaluation | None:
+        if self.incumbent is None:
+            return None
+        return self.rechecked.get(self.incumbent.iteration, self.incumbent).evaluation
+
+
+def _eager_speedup(evaluation: Evaluation) -> float:
+    comparison = evaluation.against("eager")
+    return comparison.speedup if comparison else 0.0
