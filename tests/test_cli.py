@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from autokernel.cli import cli
 from autokernel.cli.failures import explain
-from autokernel.cli.options import IdList, OffOr, Opponents, chosen_device, read_candidate
+from autokernel.cli.options import chosen_device, id_list, number_or_off, opponents, read_candidate
 from autokernel.errors import MissingOnMachine, UsageError
 from kernelbench_bridge import BridgeError
 
@@ -26,7 +26,8 @@ def test_help_answers_in_under_300_ms_without_importing_torch():
     times = []
     for _ in range(5):
         start = time.perf_counter()
-        done = subprocess.run([sys.executable, "-X", "importtime", "-m", "autokernel", "--help"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, "-X", "importtime", "-m", "autokernel", "--help"],
+                              capture_output=True, text=True, timeout=60)
         times.append(time.perf_counter() - start)
         assert done.returncode == 0
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
@@ -67,7 +68,7 @@ def test_help_names_the_options(arguments, words):
     (["kb", "run", "--level", "9", "--source", "embedded"], "level 9"),
     (["kb", "run", "--level", "1", "--source", "embedded", "--problems", "4000"], "4000"),
     (["kb", "run", "--level", "1", "--source", "embedded", "--proposer", "replay"], "--candidates"),
-    (["kb", "run", "--level", "1", "--source", "embedded", "--proposer", "file"], "--watch"),
+    (["kb", "run", "--level", "1", "--source", "embedded", "--proposer", "file", "--watch", "x.py"], "--watch"),
     (["kb", "score", "/no/such/run"], "/no/such/run"),
 ])
 def test_wrong_usage_is_exit_2_with_one_message_that_names_it(arguments, word):
@@ -175,13 +176,15 @@ def test_the_default_device_is_the_first_gpu_else_the_cpu(monkeypatch):
 
 
 def test_option_values_are_turned_into_what_they_mean():
-    assert IdList().convert("1-3,7", None, None) == (1, 2, 3, 7)
-    assert Opponents().convert("compile,eager,compile", None, None) == ("compile", "eager")
-    assert OffOr().convert("off", None, None) is None and OffOr().convert("0", None, None) is None
-    assert OffOr().convert("2.5", None, None) == 2.5
+    context = click.Context(cli)
+    option = cli.params[0]
+    assert id_list(context, option, "1-3,7") == (1, 2, 3, 7) and id_list(context, option, None) is None
+    assert opponents(context, option, "compile,eager,compile") == ("compile", "eager")
+    assert number_or_off(context, option, "off") is None and number_or_off(context, option, "0") is None
+    assert number_or_off(context, option, "2.5") == 2.5
     for bad in ("-1", "nan", "inf", "two"):
         with pytest.raises(click.BadParameter):
-            OffOr().convert(bad, None, None)
+            number_or_off(context, option, bad)
 
 
 @pytest.mark.parametrize(("error", "code", "words"), [
@@ -189,6 +192,7 @@ def test_option_values_are_turned_into_what_they_mean():
     (MissingOnMachine("nvcc is not here.", hint="Install it."), 3, ["nvcc is not here."]),
     (BridgeError("no level 9; choose 1.", exit_code=2), 2, ["no level 9"]),
     (ModuleNotFoundError("No module named 'optuna.samplers'", name="optuna.samplers"), 3, ["optuna", "pip install optuna"]),
+    (ModuleNotFoundError("No module named 'autokernel.gone'", name="autokernel.gone"), 4, ["internal: ModuleNotFoundError"]),
     (ValueError("odd"), 4, ["internal: ValueError: odd", "--debug"]),
 ])
 def test_every_failure_has_its_code_and_message(capsys, error, code, words):

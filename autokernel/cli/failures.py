@@ -8,6 +8,8 @@ import click
 
 DEBUG_VARIABLE = "AUTOKERNEL_DEBUG"
 
+OURS = ("autokernel", "kernelbench_bridge", "scorer")
+
 INTERNAL = 4
 MISSING = 3
 
@@ -25,8 +27,7 @@ def explain(error: Exception, *, debug: bool) -> int:
     if isinstance(code, int):
         _write(str(getattr(error, "message", None) or error), str(getattr(error, "hint", "")))
         return code
-    if isinstance(error, ModuleNotFoundError) and error.name:
-        package = error.name.partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) not in ("", *OURS):
         _write(f"the package '{package}' is missing.", f"Install it (pip install {package}), or install AutoKernel again.")
         return MISSING
     hint = "" if debug else f"Run it again as `autokernel --debug ...` (or set {DEBUG_VARIABLE}=1) for the traceback."

@@ -10,7 +10,7 @@ import click
 from autokernel.cli.kb_eval import evaluate_one
 from autokernel.cli.kb_run import run_level
 from autokernel.cli.kb_score import score_runs
-from autokernel.cli.options import IdList, json_option, source_option
+from autokernel.cli.options import id_list, json_option, source_option
 
 if TYPE_CHECKING:
     from kernelbench_bridge import Problem
@@ -28,7 +28,7 @@ kb.add_command(score_runs)
 
 @kb.command("list")
 @click.option("--level", type=int, required=True, help="1 to 4.")
-@click.option("--problems", type=IdList(), help="Only these ids, as in 1-10,23.")
+@click.option("--problems", callback=id_list, metavar="IDS", help="Only these, as in 1-10,23.")
 @source_option
 @json_option
 def list_problems(level: int, problems: tuple[int, ...] | None, source: str, as_json: bool) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from autokernel.cli.options import (
     resource_options,
     rules_option,
     source_option,
+    with_timeout,
 )
 from autokernel.errors import MissingOnMachine
 
@@ -63,16 +63,6 @@ def evaluate_one(problem: str, candidate: Path, source: str, device: str | None,
         click.echo(f"Slower than --min-speedup {min_speedup:g} against {against[0]}.", err=True)
         return 1
     return 0
-
-
-def with_timeout(rules: Rules, timeout_s: float | None) -> Rules:
-    """The rules with every deadline of the candidate's cut to `timeout_s` seconds; their name then says so, as verdicts may differ."""
-    if timeout_s is None:
-        return rules
-    old = rules.deadlines
-    deadlines = replace(old, build_s=min(old.build_s, timeout_s), import_s=min(old.import_s, timeout_s),
-                        first_call_s=min(old.first_call_s, timeout_s), later_call_floor_s=min(old.later_call_floor_s, timeout_s))
-    return replace(rules, name=f"{rules.name}+timeout={timeout_s:g}s", deadlines=deadlines)
 
 
 def _judged(task: Problem, text: str, builder: str, device: str, rules: Rules, against: tuple[str, ...], seed: int | None,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from autokernel.errors import MissingOnMachine, UsageError
+
+if TYPE_CHECKING:
+    from autokernel.rules import Rules
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -18,68 +23,45 @@ DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 LARGEST_CANDIDATE_BYTES = 16 << 20  # a source file of a person or a model is far below; a data file passed by mistake is not
 
 
-class DeviceName(click.ParamType):
-    """`cpu`, `cuda` or `cuda:N`; `cuda` means `cuda:0`."""
-
-    name = "device"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The device in full, or a usage error."""
-        text = str(value)
-        if not DEVICE.fullmatch(text):
-            self.fail(f"'{text}' is no device; pass cpu, cuda or cuda:N.", param, ctx)
-        return "cuda:0" if text == "cuda" else text
+def device_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """`cpu` or `cuda:N` of what was typed; `cuda` means `cuda:0`. Raises BadParameter."""
+    if value is not None and not DEVICE.fullmatch(value):
+        raise click.BadParameter(f"'{value}' is no device; pass cpu, cuda or cuda:N.", ctx, param)
+    return "cuda:0" if value == "cuda" else value
 
 
-class IdList(click.ParamType):
-    """Problem ids as people write them: `3`, `1-10,23`."""
+def id_list(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    """Problem ids of `3` or `1-10,23`, ascending, each once. Raises BridgeError (exit 2) for text that names none."""
+    from kernelbench_bridge import parse_ids
 
-    name = "ids"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """The ids in ascending order, each once. Raises BridgeError (exit 2) for text that names none."""
-        from kernelbench_bridge import parse_ids
-
-        return value if isinstance(value, tuple) else parse_ids(str(value))
+    return None if value is None else parse_ids(value)
 
 
-class Opponents(click.ParamType):
-    """Who a candidate is timed against: `eager`, `compile` or both, comma-separated."""
-
-    name = "opponents"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """The opponents in the order given, each once, or a usage error."""
-        if isinstance(value, tuple):
-            return value
-        names = tuple(dict.fromkeys(name.strip() for name in str(value).split(",")))
-        wrong = [name for name in names if name not in ("eager", "compile")]
-        if wrong:
-            self.fail(f"'{wrong[0]}' is no opponent; pass eager, compile or eager,compile.", param, ctx)
-        return names
+def opponents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+    """The opponents in `eager,compile`, in the order given, each once. Raises BadParameter."""
+    names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
+    wrong = [name for name in names if name not in ("eager", "compile")]
+    if wrong:
+        raise click.BadParameter(f"'{wrong[0]}' is no opponent; pass eager, compile or eager,compile.", ctx, param)
+    return names
 
 
-class OffOr(click.ParamType):
-    """A number, or `off` (also 0) where the rule is not to apply; gives a float or None."""
-
-    name = "number|off"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
-        """The number, None for `off` and 0, or a usage error."""
-        if str(value).lower() in ("off", "none"):
-            return None
-        try:
-            number = float(value)
-        except ValueError:
-            self.fail(f"'{value}' is no number; pass a number, or off.", param, ctx)
-        if not 0 <= number < float("inf"):
-            self.fail(f"'{value}' must be 0 or more; pass a number, or off.", param, ctx)
-        return number or None
+def number_or_off(ctx: click.Context, param: click.Parameter, value: str) -> float | None:
+    """The number, or None for `off` and 0, which switch a rule off. Raises BadParameter."""
+    if value.lower() in ("off", "none"):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise click.BadParameter(f"'{value}' is no number from 0 up; pass a number, or off.", ctx, param)
+    return number or None
 
 
 def device_option(command: Command) -> Command:
     """--device, None where the machine decides."""
-    return click.option("--device", type=DeviceName(), help="cpu, cuda or cuda:N.  [default: the first GPU, else cpu]")(command)
+    return click.option("--device", callback=device_name, metavar="cpu|cuda:N", help="[default: the first GPU, else cpu]")(command)
 
 
 def source_option(command: Command) -> Command:
@@ -101,7 +83,8 @@ def rules_option(command: Command) -> Command:
 
 def against_option(default: str) -> Callable[[Command], Command]:
     """--against: the opponents a candidate is timed against."""
-    return click.option("--against", type=Opponents(), default=default, show_default=True, help="Time against these: eager, compile.")
+    return click.option("--against", callback=opponents, default=default, show_default=True, metavar="NAMES",
+                        help="Time against these: eager, compile or eager,compile.")
 
 
 def backend_option(command: Command) -> Command:
@@ -123,6 +106,16 @@ def chosen_backend(asked: str, source: str) -> str:
     from autokernel import builders
 
     return builders.detect(source) if asked == "auto" else builders.get(asked).name
+
+
+def with_timeout(rules: Rules, timeout_s: float | None) -> Rules:
+    """The rules with every deadline of the candidate's cut to `timeout_s` seconds; their name then says so, as verdicts may differ."""
+    if timeout_s is None:
+        return rules
+    old = rules.deadlines
+    deadlines = replace(old, build_s=min(old.build_s, timeout_s), import_s=min(old.import_s, timeout_s),
+                        first_call_s=min(old.first_call_s, timeout_s), later_call_floor_s=min(old.later_call_floor_s, timeout_s))
+    return replace(rules, name=f"{rules.name}+timeout={timeout_s:g}s", deadlines=deadlines)
 
 
 def cache_folder() -> Path:

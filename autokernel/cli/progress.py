@@ -1,12 +1,23 @@
-"""Progress on stderr: a spinner or bar where a person watches, plain lines elsewhere."""
+"""Progress on stderr: a bar or spinner where a person watches, plain lines everywhere."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from autokernel.records import Evaluation
+    from autokernel.standing import Standing
+    from autokernel.trials import Outcome, Trial
+
+LONGEST_REASON = 160  # characters of a reason on a line
 
 
 @contextmanager
@@ -20,3 +31,77 @@ def waiting(what: str) -> Iterator[None]:
 
     with Console(stderr=True).status(what):
         yield
+
+
+class LevelProgress:
+    """A line for each problem and each judged candidate; on a terminal a bar of the present problem's iterations below them."""
+
+    def __init__(self, iterations: int) -> None:
+        self._iterations = iterations
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> LevelProgress:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            self._bar = Progress(SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                                 console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task("", total=self._iterations)
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def problem_started(self, uid: str, index: int, total: int, standing: Standing) -> None:
+        """Problem `index` of `total` begins, or goes on."""
+        again = f", goes on after iteration {standing.iterations}" if standing.iterations else ""
+        self._line(f"{uid} ({index} of {total}){again}")
+        if self._bar is not None and self._task is not None:
+            self._bar.reset(self._task, description=f"{uid} ({index}/{total})", completed=standing.iterations)
+
+    def trial_done(self, trial: Trial, standing: Standing) -> None:
+        """One line for the trial."""
+        self._line(f"  {trial_line(trial)}")
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=standing.iterations)
+
+    def problem_ended(self, outcome: Outcome) -> None:
+        """One line for how the problem ended."""
+        self._line(f"  {outcome_line(outcome)}")
+
+    def _line(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            click.echo(text, err=True)
+
+
+def trial_line(trial: Trial) -> str:
+    """E.g. `#3 kept      1.32x eager [1.30, 1.35]  triton  block 512`."""
+    phase = "" if trial.phase == "search" else f" {trial.phase}"
+    evaluation = trial.evaluation
+    said = [_timed(evaluation), "" if evaluation.accepted else f"refused by {evaluation.refused_by}: {_short(evaluation.reason)}",
+            evaluation.builder, _short(trial.note)]
+    return f"#{trial.iteration}{phase} {trial.decision:<8}  {'  '.join(part for part in said if part)}  ({trial.seconds:.1f} s)"
+
+
+def outcome_line(outcome: Outcome) -> str:
+    """E.g. `champion 1.32x eager [1.30, 1.35], 0.98x compile, stopped by reverts after 9 iterations`."""
+    if outcome.status != "champion":
+        return f"{outcome.status}: {_short(outcome.reason)}"
+    speed = f" {outcome.speedup:.2f}x eager [{outcome.low:.2f}, {outcome.high:.2f}]" if outcome.speedup is not None else ""
+    compiled = f", {outcome.compile_speedup:.2f}x compile" if outcome.compile_speedup is not None else ""
+    return f"champion{speed}{compiled}, stopped by {outcome.stopped_by} after {outcome.iterations} iterations"
+
+
+def _timed(evaluation: Evaluation) -> str:
+    return ", ".join(f"{c.speedup:.2f}x {c.against} [{c.low:.2f}, {c.high:.2f}]" for c in evaluation.comparisons)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON - 3]}..."

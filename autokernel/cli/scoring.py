@@ -1,0 +1,147 @@
+"""From ledgers of runs to a level's score."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autokernel.errors import UsageError
+
+if TYPE_CHECKING:
+    from autokernel.ledger import LedgerContents
+    from autokernel.records import Evaluation
+    from autokernel.trials import Outcome, RunHeader
+    from scorer import LevelScore, Merged, OpponentScore, ProblemResult, Shard
+
+UNJUDGED = ("does not fit", "unscorable", "reference fails")  # how a refusal by "problem" begins, and the scorer's word for it
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A level's score and the runs it was put together from."""
+
+    level: int
+    merged: Merged
+    score: LevelScore
+
+    @property
+    def marks(self) -> str:
+        """What a reader must know before comparing this score with another one; empty where there is nothing."""
+        return "embedded problems, not KernelBench's: compare with no published score" if self.merged.origin == "embedded" else ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        merged = self.merged
+        return {"level": self.level, "origin": merged.origin, "marks": self.marks, "rules": merged.rules, "device": merged.device,
+                "torch": merged.torch, "precision": merged.precision, "runs": list(merged.shards), "replaced": list(merged.replaced),
+                "differences": list(merged.differences), **self.score.to_json()}
+
+
+def score(runs: Mapping[str, LedgerContents]) -> Scored:
+    """The score of one level from the ledgers of its runs, by name. Raises UsageError for runs of different levels, ScorerError besides."""
+    from kernelbench_bridge import parse_ids
+    from scorer import merge, score_level
+
+    headers = {name: _header(name, contents) for name, contents in runs.items()}
+    levels = {(header.options.get("level"), header.options.get("ids")) for header in headers.values()}
+    if len(levels) != 1:
+        listed = ", ".join(f"{name}: level {header.options.get('level')} ({header.options.get('ids')})" for name, header in headers.items())
+        raise UsageError(f"these runs are not of one level: {listed}.", hint="Pass runs of one level and one version of its problems.")
+    level, ids = levels.pop()
+    if not isinstance(level, int) or not isinstance(ids, str):
+        raise UsageError(f"the run '{next(iter(runs))}' does not say which level it is of.", hint="Pass runs that `kb run` made.")
+    merged = merge([_shard(name, headers[name], contents) for name, contents in runs.items()])
+    return Scored(level, merged, score_level([f"L{level}/{number}" for number in parse_ids(ids)], merged.results))
+
+
+def read_runs(folders: Sequence[Path]) -> dict[str, LedgerContents]:
+    """The ledgers of run folders, by path. Raises UsageError where a folder is named twice or holds no run, StorageError besides."""
+    from autokernel import ledger
+
+    names = [str(folder) for folder in folders]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"'{twice}' is named twice.", hint="Pass each run once.")
+    return {str(folder): ledger.read(folder) for folder in folders}
+
+
+def _header(name: str, contents: LedgerContents) -> RunHeader:
+    if contents.header is None:
+        raise UsageError(f"the run in '{name}' has no first line yet.", hint="Run it first: autokernel kb run --out DIR.")
+    return contents.header
+
+
+def _shard(name: str, header: RunHeader, contents: LedgerContents) -> Shard:
+    from scorer import Shard
+
+    kind, _, model = header.device.partition(" ")
+    champions = contents.champions()
+    results = [_result(outcome, champions[uid].evaluation if uid in champions else None, contents)
+               for uid, outcome in contents.outcomes.items()]
+    return Shard(name=name, device=model or kind, torch=header.torch, rules=header.rules, results=results, origin=header.origin,
+                 machine=dict(header.machine))
+
+
+def _result(outcome: Outcome, champion: Evaluation | None, contents: LedgerContents) -> ProblemResult:
+    from scorer import ProblemResult
+
+    trials = contents.of(outcome.problem)
+    last = trials[-1].evaluation if trials else None
+    make = functools.partial(ProblemResult, uid=outcome.problem, reason=outcome.reason, problem_hash=last.problem_hash if last else "",
+                             created=last.created if last else "")
+    if outcome.status == "champion" and champion is not None:
+        timed = champion.comparisons
+        return make(status="correct", speedup={c.against: c.speedup for c in timed},
+                    interval={c.against: (max(c.low, 0.0), c.high) for c in timed}, no_baseline=_no_baseline(champion))
+    if outcome.status == "unjudged":
+        return make(status=next((word for word in UNJUDGED if outcome.reason.startswith(word)), "reference fails"))
+    return make(status="failed" if outcome.status == "none" else "missing")
+
+
+def _no_baseline(champion: Evaluation) -> tuple[str, ...]:
+    """Opponents that cannot run the reference at all, by their label `NAME baseline: none`."""
+    return tuple(name for name in ("eager", "compile") if any(label.startswith(f"{name} baseline: none") for label in champion.labels))
+
+
+def score_lines(scored: Scored) -> Iterator[str]:
+    """The score as text for people."""
+    result, merged = scored.score, scored.merged
+    yield f"Score of level {scored.level}: {merged.rules}, {merged.device}, torch {merged.torch}"
+    if scored.marks:
+        yield f"  ({scored.marks})"
+    counts = {status: names for status, names in result.uids.items() if names}
+    right = len(result.uids["correct"])
+    yield (f"  coverage     {result.coverage:.1%} of {result.level_size} problems have a verdict"
+           f" ({', '.join(f'{len(names)} {status}' for status, names in counts.items())})")
+    yield f"  correct      {_share(right, result.denominator)}, {_share(right, result.level_size)} of the whole level"
+    for opponent in result.opponents.values():
+        yield from _opponent_lines(opponent)
+    for status, names in counts.items():
+        if status != "correct":
+            yield f"  {status + ':':<12} {_listed(names)}"
+    if len(merged.shards) > 1:
+        yield f"  put together from {', '.join(merged.shards)}"
+    yield from (f"  {line}" for line in (*merged.replaced, *merged.differences))
+
+
+def _opponent_lines(opponent: OpponentScore) -> Iterator[str]:
+    name = {"best": "the better of both"}.get(opponent.against, opponent.against)
+    mean = "none timed" if opponent.geometric_mean is None else f"geometric mean {opponent.geometric_mean:.3f}x over {opponent.timed}"
+    yield f"  against {name}: {mean}"
+    yield "    fast_p above        " + "".join(f"{threshold:>8.1f}" for threshold in opponent.fast_p)
+    for label, rates in (("level, scorable", opponent.fast_p), ("whole level", opponent.fast_p_whole_level),
+                         ("interval above", opponent.fast_p_low)):
+        yield f"    {label:<20}" + "".join("       -" if rate is None else f"{rate:>8.1%}" for rate in rates.values())
+    if opponent.untimed:
+        yield f"    right but not timed: {_listed(opponent.untimed)}"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part} of {whole}" + (f" ({part / whole:.1%})" if whole else "")
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
