@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import os
 import platform
 import re
@@ -14,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from autokernel.machine import cpu_name, package_version
 
 PACKAGES = ("torch", "triton", "numpy", "pyarrow", "datasets", "huggingface_hub", "kernels", "optuna", "pybind11")
 TOOLS = ("nvcc", "g++", "ninja", "git")
@@ -86,7 +87,7 @@ def examine(device: str) -> Report:
         device=device,
         machine=_machine(),
         gpus=_gpus(),
-        packages={name: _package_version(name) for name in PACKAGES},
+        packages={name: package_version(name) for name in PACKAGES},
         tools={name: _tool_version(name) for name in TOOLS},
         backends={name: {d: builders.get(name).unavailable(d) for d in devices} for name in builders.names()},
         isolation=_isolation(),
@@ -142,12 +143,11 @@ def _isolation() -> dict[str, str]:
 
 
 def _machine() -> dict[str, str | int | float]:
-    model = re.search(r"^model name\s*:\s*(.+)$", _text(Path("/proc/cpuinfo")), re.MULTILINE)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "system": platform.platform(),
         "python": platform.python_version(),
-        "cpu": model.group(1) if model else platform.machine(),
+        "cpu": cpu_name(),
         "cpus": len(os.sched_getaffinity(0)),
         "memory_gb": round(memory / 1e9, 1),
     }
@@ -160,26 +160,12 @@ def _gpus() -> tuple[str, ...]:
     return tuple(line.strip() for line in listed) or (f"{visible_gpus()} by their device files; nvidia-smi does not answer",)
 
 
-def _package_version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 def _tool_version(name: str) -> str | None:
     """The version a tool reports (the last dotted number of its first lines that name one), None where it is not on PATH."""
     if shutil.which(name) is None:
         return None
     found = re.findall(r"\d+\.\d+(?:\.\d+)*", _output([name, "--version"]))
     return (found[-1] if name == "nvcc" else found[0]) if found else "on PATH, but --version says none"
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
 
 
 def _output(command: list[str]) -> str:

@@ -14,7 +14,7 @@ import click
 from autokernel.cli.options import (
     against_option,
     backend_option,
-    cache_folder,
+    build_store,
     chosen_device,
     device_option,
     id_list,
@@ -73,7 +73,7 @@ def proposer_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--proposer and what the strategies need."""
     command = click.option("--watch", type=click.Path(path_type=Path),
                            metavar="FILE", help="file: the one to watch, for a single problem.  [default: one in each workspace]")(command)
-    command = click.option("--candidates", type=click.Path(path_type=Path), metavar="DIR", help="replay: the folder of candidates.")(command)
+    command = click.option("--candidates", type=click.Path(path_type=Path), metavar="DIR", help="replay: their folder.")(command)
     return click.option("--proposer", type=click.Choice(["search", "replay", "file"]), default="search", show_default=True,
                         help="Where candidates come from: the built-in search, a folder, or a file that an agent edits.")(command)
 
@@ -149,7 +149,7 @@ def _run(asked: Request, loaded: LoadedLevel, device: str, limits: LoopOptions, 
     from kernelbench_bridge import requirements
 
     by_uid = {problem.uid: problem for problem in loaded.problems}
-    with Executor(device=device, store=cache_folder() / "store", memory_gb=asked.memory_gb, seed=asked.seed) as executor:
+    with Executor(device=device, store=build_store(), memory_gb=asked.memory_gb, seed=asked.seed) as executor:
         with RunFolder.open(folder, _header(asked, loaded, device, limits, executor), fresh=asked.fresh) as run:
             _same_level(run, loaded)
             click.echo(f"run: {folder} ({limits.outer.label}, {run.header.device}, proposer {asked.proposer})", err=True)
@@ -185,10 +185,12 @@ def _header(asked: Request, loaded: LoadedLevel, device: str, limits: LoopOption
 
     machine = executor.machine()
     source = loaded.origin if asked.source == "auto" and loaded.origin in ("hub", "embedded") else asked.source
-    options: dict[str, Figure] = {"level": loaded.level, "ids": format_ids(loaded.all_ids), "proposer": asked.proposer, "backend": asked.backend, "seed": asked.seed,
-                                  "source": source if source in NAMED_SOURCES else str(Path(source).expanduser().resolve())}
+    options: dict[str, Figure] = {
+        "level": loaded.level, "ids": format_ids(loaded.all_ids), "proposer": asked.proposer, "backend": asked.backend, "seed": asked.seed,
+        "source": source if source in NAMED_SOURCES else str(Path(source).expanduser().resolve()),
+    }
     return RunHeader(
-        rules=limits.outer.label, torch=str(machine.get("torch", "")), device=f"{device} {machine.get('device', '')}".strip(),
+        rules=limits.outer.label, torch=str(machine.get("torch", "")), device=f"{device} {machine.get('device_name') or ''}".strip(),
         origin=loaded.origin, version=__version__, options=options, machine=machine,
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
@@ -198,7 +200,7 @@ def _same_level(run: RunFolder, loaded: LoadedLevel) -> None:
     """UsageError where the run in this folder is of another level or of problems from elsewhere."""
     began = (run.header.options.get("level"), run.header.origin)
     if began != (loaded.level, loaded.origin):
-        raise UsageError(f"the run in '{run.folder}' is of level {began[0]} ({began[1]}), not of level {loaded.level} ({loaded.origin}).",
+        raise UsageError(f"the run in '{run.folder}' is of level {began[0]} ({began[1]}), not {loaded.level} ({loaded.origin}).",
                          hint="Pass --out to choose another folder, or --fresh to set it aside and begin anew.")
 
 

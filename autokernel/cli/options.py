@@ -118,10 +118,17 @@ def with_timeout(rules: Rules, timeout_s: float | None) -> Rules:
     return replace(rules, name=f"{rules.name}+timeout={timeout_s:g}s", deadlines=deadlines)
 
 
-def cache_folder() -> Path:
-    """Where builds are kept between commands: AUTOKERNEL_CACHE_DIR, else `autokernel` under XDG_CACHE_HOME or ~/.cache."""
+def build_store() -> Path:
+    """The folder that keeps builds between commands: `store` in AUTOKERNEL_CACHE_DIR, else in the user's cache folder.
+
+    Created where it is missing. Raises StorageError where that cannot be done.
+    """
+    from autokernel.durable import make_folder
+
     named = os.environ.get("AUTOKERNEL_CACHE_DIR")
-    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autokernel"
+    cache = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autokernel"
+    make_folder(cache / "store")
+    return cache / "store"
 
 
 def chosen_device(asked: str | None) -> str:
