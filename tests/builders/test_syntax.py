@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from autokernel import builders
+from autokernel.builders.syntax import CandidateFault, compiles_on_import, parse
+from autokernel.errors import UsageError
+
+
+def test_each_candidate_is_detected(candidates):
+    assert {kind: builders.detect(text) for kind, text in candidates.items()} == {kind: kind for kind in candidates}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("CPP_SRC: str = 'x'", "cpp"),
+        ("# CUDA_SRC = 'x'\ns = 'CUDA_SRC = 1'", "python"),
+        ("def f():\n    CUDA_SRC = 'x'", "python"),
+        ("import triton as tr\n@tr.jit\ndef k(): pass", "triton"),
+        ("from triton import jit as compiled\n@compiled\ndef k(): pass", "triton"),
+        ("import triton\n@triton.heuristics({})\n@triton.jit(noinline=True)\ndef k(): pass", "triton"),
+        ("import triton.language as tl\n@numba.jit\ndef k(): pass", "python"),
+        ("from torch import jit\n@jit.script\ndef k(): pass", "python"),
+        ("from torch.utils.cpp_extension import load_inline\nCUDA_SRC = 'x'\nm = load_inline(cuda_sources=CUDA_SRC)", "python"),
+        ("def broken(:", "python"),
+        ("x = '\0'", "python"),
+        ("(" * 5000, "python"),
+        ("", "python"),
+    ],
+)
+def test_detect_reads_the_syntax_tree(text, kind):
+    assert builders.detect(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("from torch.utils.cpp_extension import load_inline", True),
+        ("import torch.utils.cpp_extension as e", True),
+        ("import torch\ntorch.utils.cpp_extension.load(name='x')", True),
+        ("text = 'load_inline'  # load_inline", False),
+        ("def broken(:", False),
+    ],
+)
+def test_files_that_compile_on_import_are_named(text, expected):
+    assert compiles_on_import(text) is expected
+    assert builders.get("python").needs_import_build(text) is expected
+
+
+def test_a_syntax_error_comes_with_its_line():
+    with pytest.raises(CandidateFault, match=r"^candidate\.py:2: error: .*\n    2 \| y = \)$"):
+        parse("x = 1\ny = )\n")
+
+
+def test_a_null_byte_is_a_fault_of_the_candidate():
+    with pytest.raises(CandidateFault, match="null bytes"):
+        parse("x = 1\0")
+
+
+def test_builders_are_found_by_scanning():
+    assert builders.names() == ("cpp", "cuda", "python", "triton")
+    with pytest.raises(UsageError, match=r"no builder 'rust'\. Choose one of: cpp, cuda, python, triton"):
+        builders.get("rust")
+
+
+def test_builders_import_without_torch():
+    code = "import sys; from autokernel import builders; builders.names(); sys.exit('torch' in sys.modules or 'triton' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
