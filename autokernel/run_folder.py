@@ -105,4 +105,4 @@ def describe(trial: Trial) -> str:
 
 
 def _figures(comparison: Comparison) -> str:
-    return f"{comparison.speedup:.3g}x {comparison.against} ({comparison.low:.3g} to {comparison.high:.3g})"
+    return f"{comparison.speedup:.4g}x {comparison.against} ({comparison.low:.4g} to {comparison.high:.4g})"

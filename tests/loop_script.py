@@ -48,7 +48,9 @@ class ScriptedProposer:
 
     def propose(self, problem, history):
         texts = self.texts[problem.uid] if isinstance(self.texts, dict) else self.texts
-        return Candidate(texts[len(history)], "python", proposer=self.name, note=f"number {len(history) + 1}") if len(history) < len(texts) else None
+        if len(history) == len(texts):
+            return None
+        return Candidate(texts[len(history)], "python", proposer=self.name, note=f"number {len(history) + 1}")
 
 
 def worth(source):

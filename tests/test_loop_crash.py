@@ -21,9 +21,9 @@ script = importlib.util.module_from_spec(_spec)
 sys.modules["loop_script"] = script
 _spec.loader.exec_module(script)
 
-POINTS = ["propose:1", "propose:4", "stored:3", "evaluate:2", "evaluate:6", "recorded:1", "recorded:7", "commit:1", "commit:3", "committed:1",
-          "committed:2", "revert:1", "half:1", "half:3", "half:9", "unsynced:2", "unsynced:5", "git:2", "git:9", "replace:2", "replace:6",
-          "winner:1", "end:1", "ended:1"]
+POINTS = ["propose:1", "propose:4", "stored:3", "evaluate:2", "evaluate:6", "recorded:1", "recorded:7", "commit:1", "commit:3",
+          "committed:1", "committed:2", "revert:1", "half:1", "half:3", "half:9", "unsynced:2", "unsynced:5", "git:2", "git:9",
+          "replace:2", "replace:6", "winner:1", "end:1", "ended:1"]
 
 
 def tale(folder):
