@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
-from autokernel.cli.options import chosen_device, device_option, json_option
+from autokernel.cli.options import build_store, chosen_device, device_option, json_option, rules_option
+
+if TYPE_CHECKING:
+    from autokernel.self_test import Case
 
 
 @click.command()
+@click.option("--self-test", "tests_itself", is_flag=True,
+              help="Judge a right, a wrong and two cheating candidates; exit 1 if a verdict is wrong.")
 @device_option
+@rules_option
 @json_option
-def doctor(device: str | None, as_json: bool) -> int:
+def doctor(tests_itself: bool, device: str | None, rules: str, as_json: bool) -> int:
     """Say what works on this machine, and why not where it does not."""
     from autokernel.doctor import examine
 
-    report = examine(chosen_device(device))
+    place = chosen_device(device)
+    report = examine(place)
+    cases = _self_test(place, rules) if tests_itself else []
     if as_json:
-        click.echo(json.dumps(report.to_json(), indent=2))
+        tested = [{"name": case.name, "passed": case.passed, "accepted": case.evaluation.accepted, "refused_by": case.evaluation.refused_by,
+                   "reason": case.evaluation.reason} for case in cases]
+        click.echo(json.dumps({**report.to_json(), "self_test": tested if tests_itself else None}, indent=2))
     else:
-        click.echo("\n".join(report.lines()))
-    return 0
+        click.echo("\n".join([*report.lines(), *(["self-test"] if cases else []), *(f"  {case.line}" for case in cases)]))
+    return 0 if all(case.passed for case in cases) else 1
+
+
+def _self_test(device: str, rules: str) -> list[Case]:
+    from autokernel.cli.progress import waiting
+    from autokernel.executor.broker import Executor
+    from autokernel.rules import preset
+    from autokernel.self_test import self_test
+
+    with waiting(f"self-test ({rules}, {device})"), Executor(device=device, store=build_store()) as executor:
+        return list(self_test(executor, preset(rules)))
