@@ -1,0 +1,285 @@
+"""The one path from a candidate to a verdict: build, gate stage by stage, measure against opponents."""
+
+from __future__ import annotations
+
+import datetime
+import time
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from autokernel import gate, measure
+from autokernel.errors import JudgeDied
+from autokernel.executor.broker import Executor, WorkerHandle
+from autokernel.executor.faults import ProblemFault, WorkerFault
+from autokernel.records import Candidate, Comparison, Evaluation, Verdict
+from autokernel.rules import Rules
+from autokernel.session import BuildRefused, ProblemLike, Session, build
+
+CONTROL_PAIRS = 6
+CONTROL_MARGIN = 0.8  # a K=1 speedup whose whole interval lies below this share of the K-call one's is batch-and-skip
+INTERFERENCE = 1.02
+LOG_CHARACTERS = 8000
+_sessions: weakref.WeakKeyDictionary[Executor, Session] = weakref.WeakKeyDictionary()
+
+
+def evaluate(problem: ProblemLike, candidate: Candidate, *, rules: Rules, executor: Executor, incumbent: Candidate | None = None,
+             against: tuple[str, ...] = ("eager",)) -> Evaluation:
+    """Judge one candidate on one problem, and time it against "eager", "compile" and "incumbent" as asked.
+
+    A candidate at fault is a refused Evaluation, a problem at fault one refused by "problem". Raises BuilderUnavailable and other
+    AutoKernelErrors for faults of this machine.
+    """
+    run = _Run(problem, candidate, rules, executor)
+    for attempt in range(2):
+        try:
+            return run.judge(incumbent, against)
+        except JudgeDied:
+            if attempt == 1:
+                return run.refused("smoke", "kills the judge: the trusted process died twice while this candidate was attached")
+    raise AssertionError("unreachable")
+
+
+def session_for(problem: ProblemLike, rules: Rules, executor: Executor) -> Session:
+    """The executor's open session if it is this problem's, else a new one. Raises ProblemFault."""
+    session = _sessions.get(executor)
+    if session is None or not session.alive or session.problem.hash != problem.hash or session.problem.uid != problem.uid:
+        if session is not None and session.alive:
+            session.close()
+        _sessions.pop(executor, None)
+        session = Session(executor, problem, rules)
+        _sessions[executor] = session
+    return session
+
+
+class _Run:
+    """State of one evaluation while it is made."""
+
+    def __init__(self, problem: ProblemLike, candidate: Candidate, rules: Rules, executor: Executor) -> None:
+        self.problem, self.candidate, self.rules, self.executor = problem, candidate, rules, executor
+        self.verdicts: list[Verdict] = []
+        self.comparisons: list[Comparison] = []
+        self.labels: list[str] = []
+        self.breakdown: dict[str, float] = {}
+        self.times: dict[str, float] = {}
+        self.answers: list[Mapping[str, Any]] = []
+        self.log = ""
+        self.session: Session | None = None
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Adds the block's seconds to the breakdown."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.breakdown[phase] = round(self.breakdown.get(phase, 0.0) + time.perf_counter() - start, 4)
+
+    def judge(self, incumbent: Candidate | None, against: Sequence[str]) -> Evaluation:
+        """All stages in order; the first refusal ends it."""
+        self.verdicts, self.comparisons, self.labels, self.answers = [], [], [], []
+        try:
+            with self.timed("problem"):
+                session = self.session = session_for(self.problem, self.rules, self.executor)
+                session.refresh(self.rules)
+                opponents = self._opponents(session, incumbent, against)
+        except ProblemFault as fault:
+            return self.refused("problem", f"{fault.kind}: {fault.message}")
+        worker: WorkerHandle | None = None
+        try:
+            with self.timed("build"):
+                artifact = build(session, self.candidate)
+            with self.timed("alone"):
+                for name, other in opponents.items():
+                    session.alone(name, other, reuse=not self.rules.second_process)
+            with self.timed("start"):
+                worker = session.start(self.candidate, artifact)
+            refusal = self._gate(session, worker, artifact) or self._measure(session, worker, opponents, artifact)
+        except BuildRefused as fault:
+            self.log = fault.digest
+            return self.refused("build", f"{fault.reason}{_last_line(fault.digest)}")
+        except ProblemFault as fault:
+            return self.refused("problem", f"{fault.kind}: {fault.message}")
+        except WorkerFault as fault:
+            self.log = worker.text.text(0.2) if worker else session.logs.get("last", "")
+            return self.refused(self._stage(), f"{_FAULTS[fault.kind]}: {fault.message}{_last_line(self.log)}")
+        finally:
+            if worker is not None:
+                self.log = self.log or worker.text.text(0.0)
+                with self.timed("stop"):
+                    self.executor.stop(worker)
+        if refusal is None and self.rules.second_process:
+            refusal = self._interference(session, opponents)
+        return self._evaluation(refusal)
+
+    def _opponents(self, session: Session, incumbent: Candidate | None, against: Sequence[str]) -> dict[str, WorkerHandle]:
+        opponents = {"eager": session.opponent("eager")}
+        if "compile" in against:
+            try:
+                opponents["compile"] = session.opponent("compile")
+            except ProblemFault as fault:
+                if fault.kind != "compile baseline":
+                    raise
+                self.labels.append(f"compile baseline: none ({fault.message})")
+        if "incumbent" in against and incumbent is not None:
+            try:
+                opponents["incumbent"] = session.opponent("incumbent", incumbent, build(session, incumbent))
+            except (BuildRefused, WorkerFault) as fault:
+                raise ProblemFault("incumbent fails", str(fault)) from fault
+        return {name: worker for name, worker in opponents.items() if name in against}
+
+    def _stage(self) -> str:
+        done = [verdict.stage for verdict in self.verdicts]
+        return next((stage for stage in ("smoke", "shape_sweep", "stability", "determinism", "edge_cases") if stage not in done), "performance")
+
+    def _gate(self, session: Session, worker: WorkerHandle, artifact: Any) -> tuple[str, str] | None:
+        calls = _JudgedCalls(self, session, worker, artifact)
+        for name, stage in gate.STAGES:
+            with self.timed(name):
+                verdict = stage(calls, self.rules)
+            self.verdicts.append(verdict)
+            if not verdict.passed:
+                return name, verdict.reason
+        return self._precision()
+
+    def _precision(self) -> tuple[str, str] | None:
+        """Refuses arithmetic below eager's class, where the oracle is float64 and the outputs floating."""
+        answer = next((a for a in reversed(self.answers) if a.get("kind") == "difference"), None) or next(iter(self.answers), None)
+        if answer is None or not answer["ieee_rms"]:
+            return None
+        ours = measure.precision_class([f["rms_error"] for f in answer["figures"]], answer["ieee_rms"], answer["output_rms"], self.rules)
+        eager = measure.precision_class(answer["eager_rms"], answer["ieee_rms"], answer["output_rms"], self.rules)
+        self.precision = ours
+        if ours == "tf32 or half" and eager != ours:
+            return "stability", f"precision: {ours}, where eager is {eager}; use fp32 arithmetic or its emulation (bf16x3, tf32x3)"
+        return None
+
+    precision: str | None = None
+
+    def _measure(self, session: Session, worker: WorkerHandle, opponents: Mapping[str, WorkerHandle], artifact: Any) -> tuple[str, str] | None:
+        for name, opponent in opponents.items():
+            with self.timed(f"pairs {name}"):
+                got = self._compare(session, worker, name, opponent, session.calls)
+            if not isinstance(got, Comparison):
+                return "performance", _wrong_in_window(got)
+            self.comparisons.append(got)
+            self.times["candidate"], self.times[name] = got.candidate.median_ms, got.opponent.median_ms
+            if session.calls > 1 and got.pairs > 3:
+                with self.timed("K=1 control"):
+                    refusal = self._control(session, worker, name, opponent, got)
+                if refusal:
+                    return refusal
+        return None
+
+    def _compare(self, session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle, calls: int) -> Comparison | Mapping[str, Any]:
+        def pairs(count: int, first: int) -> Mapping[str, Any]:
+            return session.ask("pairs", session.deadline(2 * count * calls), {"candidate": worker, "opponent": opponent}, calls=calls,
+                               count=count, first=first, limit_s=self.rules.looks.first_look_s if first == 0 else self.rules.looks.budget_s)
+
+        return measure.compare(name, pairs, session.null(calls), calls, self.rules, time.monotonic)
+
+    def _control(self, session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle, many: Comparison) -> tuple[str, str] | None:
+        """K=1 windows must agree with the K-call ones: else work of one call was spread over others."""
+        null = session.null(1)
+        got = session.ask("pairs", session.deadline(2 * CONTROL_PAIRS), {"candidate": worker, "opponent": opponent}, calls=1,
+                          count=CONTROL_PAIRS, first=0, limit_s=self.rules.looks.budget_s)
+        if "wrong" in got:
+            return "performance", _wrong_in_window(got)
+        one = measure.comparison(name, got, null, 1, self.rules.looks.alpha[-1])
+        if min(one.candidate.median_ms, one.opponent.median_ms) < 2 * null.spread_ms:
+            self.labels.append("K=1 control below the windows' resolution")
+            return None
+        if one.high < CONTROL_MARGIN * many.low and one.candidate.median_ms > 2 * many.candidate.median_ms:
+            return "performance", (f"batch-and-skip: {many.speedup:.2f}x in windows of {session.calls} calls but {one.speedup:.2f}x one call "
+                                   "at a time; each call must do its own work")
+        return None
+
+    def _interference(self, session: Session, opponents: Mapping[str, WorkerHandle]) -> tuple[str, str] | None:
+        """The opponent beside the candidate against the opponent alone, before and after: slower beside it is foul play."""
+        for made in self.comparisons:
+            with self.timed("alone"):
+                before = session.alone(made.against, opponents[made.against], reuse=True)
+                after = session.alone(made.against, opponents[made.against], reuse=False)
+            null = session.null(session.calls)
+            alone = measure.median_interval([measure.net(w, null, session.calls) for w in before + after], 0.01)
+            beside = measure.median_interval(made.opponent.samples_ms, 0.01)
+            if made.pairs > 3 and beside.low > INTERFERENCE * alone.high:
+                return "performance", (f"interference: {made.against} takes {beside.median:.4g} ms a call beside this candidate "
+                                       f"and {alone.median:.4g} ms alone")
+        return None
+
+    def refused(self, stage: str, reason: str) -> Evaluation:
+        """The evaluation of a candidate refused by `stage`."""
+        return self._evaluation((stage, reason))
+
+    def _evaluation(self, refusal: tuple[str, str] | None) -> Evaluation:
+        oracle = next((a["oracle"] for a in self.answers if a.get("oracle")), "")
+        mine = self.times.get("candidate")
+        bound = self.session.roofline_ms if self.session else None
+        share = bound / mine if mine and bound else None
+        return Evaluation(
+            problem=self.problem.uid, problem_hash=self.problem.hash, candidate=self.candidate.sha256, builder=self.candidate.builder,
+            rules=self.rules.label, accepted=refusal is None, refused_by=refusal[0] if refusal else None,
+            reason=refusal[1] if refusal else "", verdicts=tuple(self.verdicts), comparisons=tuple(self.comparisons),
+            machine=self.executor.machine(), oracle=f"eager fp32: {oracle}" if oracle else "fp64", precision_class=self.precision,
+            labels=(*self.labels, *(["below the reference's roofline"] if share and share > 1.0 else [])),
+            times_ms=dict(self.times), breakdown_s=dict(self.breakdown), verified=self._verified(), roofline=share,
+            log=self.log[-LOG_CHARACTERS:], created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        )
+
+    def _verified(self) -> str:
+        if not self.comparisons or self.session is None or not self.session.alive:
+            return ""
+        made = self.comparisons[0]
+        resolution = measure.resolution_us(self.session.null(made.candidate.calls_per_window), made.candidate.calls_per_window, made.pairs)
+        return "window" if resolution < 0.02 * made.candidate.median_ms * 1e3 else f"within +-{resolution:.1f} us"
+
+
+class _JudgedCalls:
+    """The gate's view of one candidate: asks the judge, keeps the answers."""
+
+    def __init__(self, run: _Run, session: Session, worker: WorkerHandle, artifact: Any) -> None:
+        self.run, self.session, self.worker, self.artifact = run, session, worker, artifact
+        self.first = True
+
+    def call(self, kind: str, index: int = 0) -> Mapping[str, Any]:
+        """One call on a judged input set."""
+        limits = self.run.rules.deadlines
+        timeout = limits.first_call_s if self.first else None
+        deadline = self.session.deadline(1) + limits.first_call_s
+        answer = {**self.session.ask("call", deadline, {"worker": self.worker}, kind=kind, index=index, timeout_s=timeout), "kind": kind}
+        self.first = False
+        if "figures" in answer:
+            self.run.answers.append(answer)
+        return answer
+
+    def repeat(self, repeats: int) -> Mapping[str, Any]:
+        """An earlier input set again among fresh ones."""
+        return self.session.ask("repeat", self.session.deadline(2 * repeats + 2), {"worker": self.worker}, repeats=repeats)
+
+    def second_process(self) -> Mapping[str, Any]:
+        """The same candidate in a fresh process with other weights."""
+        other = self.session.start(self.run.candidate, self.artifact, second=True)
+        try:
+            limit = self.run.rules.deadlines.first_call_s
+            return self.session.ask("fresh", self.session.deadline(1) + limit, {"worker": other}, second=True, count=1, timeout_s=limit)
+        finally:
+            self.session.executor.stop(other)
+
+
+_FAULTS = {
+    "died": "crashed", "deadline": "too slow", "protocol": "broke the protocol", "raised": "raised an exception",
+    "contract": "output contract", "unreadable": "unreadable",
+}
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    return f" ({lines[-1][:300]})" if lines else ""
+
+
+def _wrong_in_window(got: Mapping[str, Any]) -> str:
+    if got["wrong"] != "candidate":
+        return f"the {got['wrong']} gave a wrong answer in a timed call, so no comparison can be made"
+    return gate.calls.fault_in({"figures": got["figures"], "changed_input": got["changed_input"]}, "a timed call")

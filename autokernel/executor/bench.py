@@ -1,0 +1,265 @@
+"""One open problem in the judge: its oracle sets, the calls that are judged, the windows that are timed."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from autokernel import compare
+from autokernel.executor import families
+from autokernel.executor.draws import ProblemCode, ProblemFailed
+from autokernel.executor.link import Window, WorkerLink, input_bytes
+from autokernel.executor.oracle import InputSet, Oracle, output_rms
+
+CLEARLY_SLOWER = 0.8  # after 3 pairs, all below this speedup: stop
+WARM_WINDOWS = 2
+
+
+class Bench:
+    """Everything the judge holds of one problem. `rules`: the numbers of Rules that figures need, and `pool_bytes`."""
+
+    def __init__(self, source: str, name: str, seed: int, rules: dict[str, Any], device: torch.device) -> None:
+        self.device, self.rules, self.seed = device, rules, seed
+        self.drawn = 0
+        self.code = ProblemCode(source, name, device)
+        self.oracle = Oracle(self.code, self.next_seed() & 0x7FFFFFFF)
+        self.second: Oracle | None = None
+        self.sets: dict[tuple[str, int], InputSet] = {}
+        first = self.code.draw(self.next_seed())
+        self.expected = self.oracle.inspect(first, self.oracle.seed)
+        if not self.expected:
+            raise ProblemFailed("its forward returns no tensor")
+        self.input_bytes = input_bytes(first)
+        self.output_bytes = sum(leaf.numel() * leaf.element_size() for leaf in self.expected)
+        self.eager_ms = self._time_eager(first)
+        self.flops = self._count_flops(first)
+
+    def next_seed(self) -> int:
+        """A seed nobody can guess without the session's own secret."""
+        self.drawn += 1
+        return int.from_bytes(hashlib.sha256(f"{self.seed}:{self.drawn}".encode()).digest()[:6], "little") | 1
+
+    def facts(self) -> dict[str, Any]:
+        """What broker and gate need to know of the problem; sizes in bytes, time in ms."""
+        weights = sum(p.numel() * p.element_size() for p in self.oracle.model.parameters())
+        return {
+            "eager_ms": self.eager_ms, "input_bytes": self.input_bytes, "output_bytes": self.output_bytes, "weight_bytes": weights,
+            "flops": self.flops, "random": self.oracle.random, "mutates": self.oracle.mutates, "moved": self.code.moved,
+            "outputs": [[list(leaf.shape), str(leaf.dtype).removeprefix("torch.")] for leaf in self.expected],
+        }
+
+    def _time_eager(self, inputs: tuple[Any, ...]) -> float:
+        times = []
+        for _ in range(3):
+            self._synchronise()
+            start = time.perf_counter()
+            self.oracle.eager(self.oracle._given(inputs), 1)
+            self._synchronise()
+            times.append((time.perf_counter() - start) * 1e3)
+        return min(times)
+
+    def _count_flops(self, inputs: tuple[Any, ...]) -> int:
+        with FlopCounterMode(display=False) as counter:
+            self.oracle.eager(self.oracle._given(inputs), 1)
+        return int(counter.get_total_flops())
+
+    def _synchronise(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def _deadline(self, calls: int) -> float:
+        return float(max(self.rules["later_call_floor_s"], self.rules["later_call_times_eager"] * self.eager_ms * calls / 1e3))
+
+    def redraw(self) -> dict[str, Any]:
+        """Forget the pool: the next evaluation sees new sets."""
+        self.sets, self.second = {}, None
+        return {}
+
+    def construct(self, *, worker: WorkerLink, second: bool, timeout_s: float) -> dict[str, Any]:
+        """Have a worker build its model, from the first weight seed or a second one."""
+        oracle = self.oracle
+        if second:
+            if self.second is None:
+                self.second = Oracle(self.code, self.next_seed() & 0x7FFFFFFF)
+                self.second.inspect(self.code.draw(self.next_seed()), 1)
+            oracle = self.second
+        worker.construct(oracle.seed, self.code.init_arguments(oracle.seed), timeout_s)
+        return {}
+
+    def judged(self, kind: str, index: int) -> InputSet:
+        """The pool's set of that kind and number, made where it is not there; large ones keep no inputs and are not pooled."""
+        known = self.sets.get((kind, index))
+        if known is None:
+            known = self.oracle.judged_set(kind, self.next_seed())
+            held = sum(self._held(s) for s in self.sets.values())
+            if held + self._held(known) <= self.rules["pool_bytes"]:
+                self.sets[(kind, index)] = known
+        return known
+
+    def _held(self, made: InputSet) -> int:
+        parts: list[Tensor | None] = [*made.outputs, *made.deltas, *made.changes]
+        own = sum(part.numel() * part.element_size() for part in parts if part is not None)
+        return own + (self.input_bytes if made.inputs is not None else 0)
+
+    def call(self, *, worker: WorkerLink, kind: str, index: int, timeout_s: float | None = None) -> dict[str, Any]:
+        """One call on a judged set: figures for each output, input changed or not. `skipped` where the oracle is not finite."""
+        made = self.judged(kind, index)
+        if kind != "own" and not made.finite:
+            return {"skipped": "the reference is not finite there"}
+        inputs = made.inputs if made.inputs is not None else self.code.draw_kind(kind, made.seed)
+        window = self._window(worker, [inputs], made.seed, timeout_s or self._deadline(1))
+        changed = None if self.oracle.mutates else worker.unchanged([inputs])
+        errors = [self._judge(made, number, answer) for number, answer in enumerate(window.outputs[0])]
+        return {"figures": [_plain(error) for error in errors], "changed_input": changed, "ieee_rms": made.ieee_rms,
+                "eager_rms": self.oracle.errors[kind].rms, "output_rms": [output_rms(o) for o in made.outputs],
+                "oracle": self.oracle.why_eager, "event_ms": window.event_ms}
+
+    def _judge(self, made: InputSet, number: int, answer: Tensor) -> compare.ErrorFigures:
+        eager, delta, change = made.outputs[number], made.deltas[number], made.changes[number]
+        if not eager.is_floating_point():
+            return compare.exact_error(answer, eager, delta)
+        bound = self.oracle.bound(made.kind, number, change, self.rules["bound_times_error"], self.rules["bound_ulps"],
+                                  self.rules["rms_times_error"], output_rms(eager))
+        return compare.floating_error(answer, eager, delta, bound)
+
+    def _judge_fresh(self, eager: Tensor, number: int, answer: Tensor) -> compare.ErrorFigures:
+        if not eager.is_floating_point():
+            return compare.exact_error(answer, eager, None)
+        if "own" not in self.oracle.errors:
+            self.judged("own", 0)
+        bound = self.oracle.bound("own", number, None, self.rules["bound_times_error"], self.rules["bound_ulps"],
+                                  self.rules["rms_times_error"], output_rms(eager))
+        return compare.quick_error(answer, eager, bound)
+
+    def _window(self, worker: WorkerLink, sets: list[tuple[Any, ...]], seed: int, timeout_s: float, null: bool = False) -> Window:
+        return worker.window(sets, self.expected, self.oracle.signature, seed=seed if self.oracle.random else 0, timeout_s=timeout_s,
+                             clone_aliases=self.oracle.aliases, null=null)
+
+    def fresh(self, *, worker: WorkerLink, second: bool, count: int, timeout_s: float | None = None) -> dict[str, Any]:
+        """`count` calls on new draws compared with eager (of the second weights where `second`); stops at the first wrong one."""
+        oracle = self.second if second and self.second is not None else self.oracle
+        worst: list[dict[str, Any]] = []
+        for _ in range(count):
+            seed = self.next_seed()
+            inputs = self.code.draw(seed)
+            expected = oracle.eager(self.oracle._given(inputs), seed)
+            window = self._window(worker, [inputs], seed, timeout_s or self._deadline(1))
+            worst = [_plain(self._judge_fresh(e, n, a)) for n, (e, a) in enumerate(zip(expected, window.outputs[0], strict=True))]
+            if not all(figure["within"] for figure in worst):
+                break
+        return {"figures": worst}
+
+    def repeat(self, *, worker: WorkerLink, repeats: int) -> dict[str, Any]:
+        """Does an earlier input set give the same answer again? Largest difference of candidate and of eager to themselves.
+
+        Small problems come two sets a window, which also shows outputs that a later call overwrites.
+        """
+        small = self.input_bytes + self.output_bytes <= self.rules["large_set_bytes"]
+        seeds = [self.next_seed() for _ in range(repeats + 2)]
+        sets = {seed: self.code.draw(seed) for seed in (seeds if small else [])}
+
+        def run(*wanted: int) -> list[list[Tensor]]:
+            given = [sets[s] if s in sets else self.code.draw(s) for s in wanted]
+            # a forward that draws is seeded with seed + position, so the repeated set always comes first
+            return self._window(worker, given, seeds[0], self._deadline(len(wanted))).outputs
+
+        before = run(seeds[0], seeds[1]) if small else run(seeds[0])
+        overwritten = False
+        if small:
+            alone = self._eager_pair(seeds, sets)
+            overwritten = not all(self._judge_fresh(e, n, a).within for n, (e, a) in enumerate(zip(alone, before[0], strict=True)))
+        spread = 0.0
+        for other in seeds[2:]:
+            again = run(seeds[0], other) if small else run(seeds[0])
+            spread = max(spread, _spread(before[0], again[0]))
+        eager_spread = self._eager_spread(seeds[0]) if spread > 0 else 0.0
+        return {"spread": spread, "eager_spread": eager_spread, "overwritten": overwritten}
+
+    def _eager_pair(self, seeds: list[int], sets: dict[int, tuple[Any, ...]]) -> list[Tensor]:
+        return self.oracle.eager(self.oracle._given(sets[seeds[0]]), seeds[0])
+
+    def _eager_spread(self, seed: int) -> float:
+        inputs = self.code.draw(seed)
+        runs = [self.oracle.eager(self.oracle._given(inputs), seed) for _ in range(4)]
+        return max(_spread(runs[0], other) for other in runs[1:])
+
+    def null(self, *, worker: WorkerLink, calls: int, count: int) -> dict[str, Any]:
+        """Windows in which forward returns ready outputs: what lending, two round trips and copying cost alone, in ms."""
+        sets = [self.code.draw(self.next_seed()) for _ in range(calls)]
+        self._window(worker, sets, 1, self._deadline(calls))
+        return {"ms": [self._window(worker, sets, 1, self._deadline(calls), null=True).ms for _ in range(count + 1)][1:]}
+
+    def alone(self, *, worker: WorkerLink, calls: int, count: int) -> dict[str, Any]:
+        """Window times of one worker on fresh sets with nobody beside it, in ms; one warm window does not count."""
+        times = []
+        for _ in range(count + 1):
+            seed = self.next_seed()
+            times.append(self._window(worker, [self.code.draw(seed + call) for call in range(calls)], seed, self._deadline(calls)).ms)
+        return {"ms": times[1:]}
+
+    def pairs(self, *, candidate: WorkerLink, opponent: WorkerLink, calls: int, count: int, first: int, limit_s: float) -> dict[str, Any]:
+        """`count` pairs of windows on fresh sets, order alternating; every output compared. Pair numbers begin at `first`.
+
+        `first` 0 is preceded by windows that do not count. Stops early after `limit_s` seconds, or where it is clearly slower.
+        """
+        start = time.monotonic()
+        times: dict[str, list[float]] = {"candidate_ms": [], "opponent_ms": [], "candidate_event_ms": [], "opponent_event_ms": []}
+        for number in range(first - (WARM_WINDOWS if first == 0 else 0), first + count):
+            seed = self.next_seed()
+            sets = [self.code.draw(seed + call) for call in range(calls)]
+            answers = [self.oracle.eager(self.oracle._given(given), seed + call) for call, given in enumerate(sets)]
+            order = [("candidate", candidate, opponent), ("opponent", opponent, candidate)]
+            for name, link, other in order if number % 2 == 0 else reversed(order):
+                window = self._timed(link, other, sets, seed)
+                wrong = self._check_window(window, answers, link, sets)
+                if wrong is not None:
+                    return {"wrong": name, **wrong}
+                if number >= first:
+                    times[f"{name}_ms"].append(window.ms)
+                    times[f"{name}_event_ms"].append(window.event_ms)
+                del window
+            if number - first >= 2 and time.monotonic() - start > limit_s:
+                break
+            if first == 0 and number == 2 and all(o < CLEARLY_SLOWER * c for c, o in zip(times["candidate_ms"], times["opponent_ms"], strict=True)):
+                break
+        return dict(times)
+
+    def _timed(self, link: WorkerLink, other: WorkerLink, sets: list[tuple[Any, ...]], seed: int) -> Window:
+        families.freeze(other.keeper)
+        try:
+            for _ in range(3):
+                window = self._window(link, sets, seed, self._deadline(len(sets)))
+                if not window.reopened:
+                    break
+            return window
+        finally:
+            families.thaw(other.keeper)
+
+    def _check_window(self, window: Window, answers: list[list[Tensor]], link: WorkerLink, sets: list[tuple[Any, ...]]) -> dict[str, Any] | None:
+        for outputs, expected in zip(window.outputs, answers, strict=True):
+            for number, (answer, eager) in enumerate(zip(outputs, expected, strict=True)):
+                error = self._judge_fresh(eager, number, answer)
+                if not error.within:
+                    return {"output": number, "figures": [_plain(error)], "changed_input": None}
+        changed = None if self.oracle.mutates else link.unchanged(sets)
+        return None if changed is None else {"output": 0, "figures": [], "changed_input": changed}
+
+
+def _spread(left: list[Tensor], right: list[Tensor]) -> float:
+    """Largest difference between two runs' outputs; 0.0 where they are the same bits."""
+    worst = 0.0
+    for a, b in zip(left, right, strict=True):
+        if not compare.identical(a, b):
+            difference = (a.double() - b.double()).abs().nan_to_num_(nan=float("inf"))
+            worst = max(worst, float(difference.max()), 5e-324)
+    return worst
+
+
+def _plain(error: compare.ErrorFigures) -> dict[str, Any]:
+    return {**asdict(error), "within": error.within}

@@ -1,0 +1,131 @@
+"""A problem's own code in the judge: its module, models from a seed, inputs from a seed, inputs beyond its range.
+
+Trusted code (the problem's author is the user's choice); everything is drawn on the judge's device where the problem allows it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class ProblemFailed(Exception):
+    """The problem's own code failed or its answer is none that can be judged; the message says where."""
+
+
+def map_tensors(tree: Any, change: Callable[[Tensor], Any]) -> Any:
+    """The argument tree with every tensor replaced by `change(tensor)`."""
+    if isinstance(tree, Tensor):
+        return change(tree)
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(map_tensors(item, change) for item in tree)
+    if isinstance(tree, dict):
+        return {key: map_tensors(item, change) for key, item in tree.items()}
+    return tree
+
+
+def tensors(tree: Any) -> list[Tensor]:
+    """All tensors of the tree, in order."""
+    found: list[Tensor] = []
+    map_tensors(tree, lambda tensor: found.append(tensor) or tensor)
+    return found
+
+
+class ProblemCode:
+    """The problem's module, executed once."""
+
+    def __init__(self, source: str, name: str, device: torch.device) -> None:
+        self.device = device
+        self.moved = False  # True: inputs could not be drawn on the device and were moved there
+        module = ModuleType("autokernel_problem")
+        module.__file__ = name
+        sys.modules[module.__name__] = module
+        try:
+            exec(compile(source, name, "exec"), module.__dict__)
+            self.model_class = module.Model  # type: ignore[attr-defined]
+            self.get_inputs = module.get_inputs  # type: ignore[attr-defined]
+            self.get_init_inputs = module.get_init_inputs  # type: ignore[attr-defined]
+        except Exception as error:
+            raise ProblemFailed(f"its file does not load: {type(error).__name__}: {error}") from error
+
+    def init_arguments(self, seed: int) -> list[Any]:
+        """What `Model` is constructed with."""
+        torch.manual_seed(seed)
+        return list(map_tensors(self.get_init_inputs(), lambda tensor: tensor.to(self.device)))
+
+    def model(self, seed: int) -> torch.nn.Module:
+        """A new Model with weights from `seed`, constructed under the device, in train mode."""
+        arguments = self.init_arguments(seed)
+        torch.manual_seed(seed)
+        with torch.device(self.device):
+            model = self.model_class(*arguments)
+        moved: torch.nn.Module = model.to(self.device)
+        return moved
+
+    def draw(self, seed: int) -> tuple[Any, ...]:
+        """One set of the problem's own inputs."""
+        torch.manual_seed(seed)
+        if not self.moved:
+            try:
+                with torch.device(self.device):
+                    inputs = self.get_inputs()
+                return tuple(map_tensors(inputs, lambda tensor: tensor.to(self.device)))
+            except torch.cuda.OutOfMemoryError:
+                raise
+            except Exception:  # a problem that names the CPU itself; drawn there and moved, which facts() reports
+                self.moved = True
+                torch.manual_seed(seed)
+        return tuple(map_tensors(self.get_inputs(), lambda tensor: tensor.to(self.device)))
+
+    def draw_kind(self, kind: str, seed: int) -> tuple[Any, ...]:
+        """A set of the problem's own inputs ("own") or one beyond its range, made from its draws alone.
+
+        Floating tensors change, all else is kept; so are zeros in place, integral values and tensors that every draw repeats.
+        """
+        first = self.draw(seed)
+        if kind == "own":
+            return first
+        second = iter(tensors(self.draw(seed ^ 0x5DEECE66D)))
+        generator = torch.Generator(device=self.device).manual_seed(seed)
+        return tuple(map_tensors(first, lambda tensor: _beyond(kind, tensor, next(second), generator)))
+
+
+def _beyond(kind: str, first: Tensor, second: Tensor, generator: torch.Generator) -> Tensor:
+    if not first.is_floating_point() or first.shape != second.shape or _is_fixed(first, second):
+        return first
+    if kind == "negated":
+        return -first
+    if kind == "scaled":
+        return first * 2.5
+    if kind == "difference":
+        return first - second
+    if kind == "sparse":
+        mask = torch.rand(first.shape, generator=generator, device=first.device) < 0.01
+        if first.dim() >= 2 and first.shape[-1] == first.shape[-2] and torch.equal(first, first.mT):
+            mask = mask | mask.mT
+        return torch.where(mask, second, first)
+    zeros = (first == 0) & (second == 0)
+    if kind == "zeros":
+        return torch.zeros_like(first)
+    if kind == "constant":
+        value = first.reshape(-1)[first.numel() // 2]
+        return torch.where(zeros, first, value.expand_as(first)).contiguous()
+    if kind == "large":
+        return first * 1e3
+    if kind == "denormal":
+        return first * math.ldexp(1.0, -130)
+    raise ProblemFailed(f"no kind of inputs named '{kind}'")
+
+
+def _is_fixed(first: Tensor, second: Tensor) -> bool:
+    """Every draw repeats it, or its values are codes (integers in a floating tensor)."""
+    if first.numel() == 0 or torch.equal(first, second):
+        return True
+    head = first.reshape(-1)[:65536]
+    return bool((head == head.round()).all()) and bool((first == first.round()).all())

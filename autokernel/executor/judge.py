@@ -1,0 +1,120 @@
+"""The trusted process that owns the device: runs the problem's code, draws inputs, reads and compares outputs, holds the clock.
+
+Run as `python -m autokernel.executor.judge FD DEVICE`. Answers one request at a time on the socket FD; the broker owns deadlines and
+kills whoever overruns them, which a pending request here sees as the worker's end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import signal
+import socket
+import sys
+from typing import Any
+
+import torch
+
+from autokernel.executor import ceilings, control, wire
+from autokernel.executor.bench import Bench
+from autokernel.executor.draws import ProblemFailed
+from autokernel.executor.link import LinkFailed, WorkerLink
+
+PR_SET_PDEATHSIG = 1
+
+
+class Judge:
+    """Dispatches the broker's requests; one problem is open at a time."""
+
+    def __init__(self, device: str) -> None:
+        self.device = torch.device(device)
+        self.links: dict[str, WorkerLink] = {}
+        self.bench: Bench | None = None
+
+    def hello(self) -> dict[str, Any]:
+        """Facts about this process's software and device."""
+        facts: dict[str, Any] = {"torch": torch.__version__, "threads": torch.get_num_threads(), "device": str(self.device)}
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+            torch.empty(1, device=self.device)
+            shape = torch.cuda.get_device_properties(self.device)
+            facts |= {"device_name": shape.name, "capability": f"{shape.major}.{shape.minor}", "memory_bytes": shape.total_memory,
+                      "l2_bytes": shape.L2_cache_size, "sm_count": shape.multi_processor_count, "cuda": torch.version.cuda}
+        return facts
+
+    def open(self, *, source: str, name: str, seed: int, rules: dict[str, Any]) -> dict[str, Any]:
+        """Run a problem's code and learn its facts; forgets the problem before."""
+        self.close_problem()
+        self.bench = Bench(source, name, seed, rules, self.device)
+        return self.bench.facts()
+
+    def close_problem(self) -> None:
+        """Drop everything of the open problem."""
+        self.bench = None
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def attach(self, fd: int, *, worker: str, pid: int, keeper: int) -> dict[str, Any]:
+        """Take over a worker's socket."""
+        self.links[worker] = WorkerLink(socket.socket(fileno=fd), pid, keeper, self.device)
+        return {}
+
+    def detach(self, *, worker: str) -> dict[str, Any]:
+        """Let a worker go: copies waited for, mappings closed."""
+        link = self.links.pop(worker, None)
+        if link is not None:
+            link.close()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return {"peak_bytes": link.peak_bytes if link else 0}
+
+    def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """The reply to one request; failures of worker, problem and memory are told apart."""
+        order = message.pop("order")
+        side = message.get("worker") or message.get("candidate")
+        try:
+            if order in ("hello", "open", "detach"):
+                reply: dict[str, Any] = getattr(self, order)(**message)
+            elif order == "attach":
+                reply = self.attach(fds[0], **message)
+            elif order == "ceilings":
+                reply = ceilings.measure(self.device)
+            else:
+                if self.bench is None:
+                    raise ProblemFailed("no problem is open")
+                for role in ("worker", "candidate", "opponent"):
+                    if role in message:
+                        message[role] = self.links[message[role]]
+                reply = getattr(self.bench, order)(**message)
+            return {"ok": True, **reply}
+        except LinkFailed as error:
+            return {"ok": False, "who": "worker", "kind": error.kind, "message": error.message, "worker": side}
+        except ProblemFailed as error:
+            return {"ok": False, "who": "problem", "kind": "failed", "message": str(error)}
+        except torch.cuda.OutOfMemoryError as error:
+            torch.cuda.empty_cache()
+            return {"ok": False, "who": "problem", "kind": "does not fit", "message": str(error).splitlines()[0]}
+        except Exception as error:  # the problem's own code may raise anything
+            return {"ok": False, "who": "problem", "kind": "failed", "message": f"{type(error).__name__}: {error}"}
+
+    def serve(self, sock: socket.socket) -> None:
+        """Answer until the broker closes the socket."""
+        while True:
+            message, fds = control.receive(sock)
+            control.send(sock, self.answer(message, fds))
+
+
+
+def main() -> None:
+    """Serve the broker on the inherited socket."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    try:
+        Judge(sys.argv[2]).serve(socket.socket(fileno=int(sys.argv[1])))
+    except wire.WireClosed:
+        return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""What the right answer is, and how far a right answer may lie from it: the float64 oracle and bound of law 6.
+
+An `InputSet` is one draw with eager's outputs; judged sets also carry the float64 oracle (as the difference to eager) and, per
+element, how much it changes when every floating input and weight moves by one ulp. Nothing float64 stays resident.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autokernel import compare
+from autokernel.executor import wire
+from autokernel.executor.draws import ProblemCode, ProblemFailed, map_tensors, tensors
+
+MOVES = 2  # draws of one-ulp moves
+
+
+@dataclass
+class KindError:
+    """Eager's own error on one kind of input set, one entry an output tensor."""
+
+    largest: list[float]
+    rms: list[float]
+    change: list[float]  # the oracle's largest change under one-ulp moves
+    change_rms: list[float]
+
+
+@dataclass
+class InputSet:
+    """One draw: private inputs, eager's outputs, and for judged sets the float64 oracle's figures (flat, float32)."""
+
+    kind: str
+    seed: int
+    inputs: tuple[Any, ...] | None  # None: redrawn from the seed when needed
+    outputs: list[Tensor]
+    deltas: list[Tensor | None] = field(default_factory=list)
+    changes: list[Tensor | None] = field(default_factory=list)
+    finite: bool = True
+    ieee_rms: list[float] = field(default_factory=list)  # rms error of eager without TF32 or reduced precision
+
+
+class Oracle:
+    """Eager and float64 answers of one model; keeps eager's errors by kind."""
+
+    def __init__(self, code: ProblemCode, seed: int) -> None:
+        self.code, self.seed = code, seed
+        self.model = code.model(seed)
+        self.errors: dict[str, KindError] = {}
+        self.why_eager = ""  # why eager float32 is the oracle, empty where float64 is
+        self.random = False
+        self.signature = b""
+        self.mutates = False
+        self.aliases = False
+
+    def eager(self, inputs: tuple[Any, ...], seed: int) -> list[Tensor]:
+        """Eager's output tensors, in order, contiguous. A forward that draws is reseeded with `seed`."""
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            leaves, _ = self._flatten(self.model(*inputs))
+        return [leaf.contiguous() for leaf in leaves]
+
+    def _flatten(self, value: Any) -> tuple[list[Tensor], bytes]:
+        try:
+            leaves, signature = wire.flatten(value, Tensor)
+        except ValueError as error:
+            raise ProblemFailed(f"an output of the reference {error}; only nests of tensors can be judged") from error
+        return [leaf for leaf in leaves if isinstance(leaf, Tensor)], signature
+
+    def inspect(self, inputs: tuple[Any, ...], seed: int) -> list[Tensor]:
+        """First eager run: learn the outputs' structure, whether forward draws, changes or returns its inputs."""
+        given = tensors(inputs)
+        versions = [tensor._version for tensor in given]
+        torch.manual_seed(seed)
+        before = _generator_state(self.code.device)
+        with torch.no_grad():
+            leaves, self.signature = self._flatten(self.model(*inputs))
+        self.random = not torch.equal(before, _generator_state(self.code.device))
+        self.mutates = any(tensor._version != version for tensor, version in zip(given, versions, strict=True))
+        memory = {tensor.untyped_storage().data_ptr() for tensor in given if tensor.numel()}
+        self.aliases = any(leaf.untyped_storage().data_ptr() in memory for leaf in leaves if leaf.numel())
+        if self.random:
+            self.why_eager = "forward draws random numbers"
+        return [leaf.contiguous() for leaf in leaves]
+
+    def judged_set(self, kind: str, seed: int) -> InputSet:
+        """A set with its oracle; updates the kind's errors. `finite` is False where eager or float64 is not finite."""
+        inputs = self.code.draw_kind(kind, seed)
+        outputs = self.eager(self._given(inputs), seed)
+        made = InputSet(kind, seed, inputs, outputs)
+        floating = [o.is_floating_point() for o in outputs]
+        exact = None if self.why_eager else self._float64(inputs)
+        if exact is None:
+            moved = [self._moved_eager(inputs, seed) for _ in range(MOVES)]
+            made.deltas = [None] * len(outputs)
+            centre: list[Tensor] = outputs
+        else:
+            moved, centre = [], exact
+            made.deltas = [(e.reshape(-1) - o.reshape(-1)).float() if is_float else (None if torch.equal(e.to(o.dtype), o) else e.to(o.dtype))
+                           for e, o, is_float in zip(exact, outputs, floating, strict=True)]
+        made.finite = all(bool(c.isfinite().all()) and bool(o.isfinite().all()) for c, o, f in zip(centre, outputs, floating, strict=True) if f)
+        made.changes = [torch.zeros(o.numel(), device=o.device) if f else None for o, f in zip(outputs, floating, strict=True)]
+        for number in range(MOVES):
+            other = moved[number] if exact is None else self._float64(inputs, move=True)
+            if other is None:
+                break
+            for change, o, c, is_float in zip(made.changes, other, centre, floating, strict=True):
+                if change is not None and is_float:
+                    _raise_to_difference(change, o.reshape(-1), c.reshape(-1))
+            del other
+        if exact is not None:
+            made.ieee_rms = self._ieee_rms(inputs, seed, exact, outputs)
+        self._learn(made)
+        return made
+
+    def _given(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What forward is called with: a copy where the reference changes its inputs."""
+        return map_tensors(inputs, torch.clone) if self.mutates else inputs
+
+    def _float64(self, inputs: tuple[Any, ...], *, move: bool = False) -> list[Tensor] | None:
+        """The model's outputs in float64, weights and inputs cast up (after one-ulp moves); None where that cannot run."""
+        try:
+            model = copy.deepcopy(self.model)
+            if move:
+                with torch.no_grad():
+                    for parameter in model.parameters():
+                        parameter.copy_(_one_ulp(parameter))
+            model = model.double()
+            raised = map_tensors(inputs, lambda t: (_one_ulp(t) if move else t).double() if t.is_floating_point() else t)
+            with torch.no_grad():
+                leaves, signature = self._flatten(model(*raised))
+            if signature != self.signature:
+                raise ProblemFailed("float64 gives another structure")
+            return [leaf.contiguous() for leaf in leaves]
+        except Exception as error:  # any failure of the problem in float64 means eager is the oracle, and is recorded
+            if isinstance(error, torch.cuda.OutOfMemoryError):
+                torch.cuda.empty_cache()
+            self.why_eager = f"float64 cannot run: {type(error).__name__}: {str(error).splitlines()[0][:160] if str(error) else ''}"
+            return None
+
+    def _moved_eager(self, inputs: tuple[Any, ...], seed: int) -> list[Tensor]:
+        moved = map_tensors(inputs, lambda t: _one_ulp(t) if t.is_floating_point() else t.clone() if self.mutates else t)
+        return self.eager(moved, seed)
+
+    def _ieee_rms(self, inputs: tuple[Any, ...], seed: int, exact: list[Tensor], outputs: list[Tensor]) -> list[float]:
+        answers = outputs
+        if self.code.device.type == "cuda":
+            matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+            kept = (matmul.allow_tf32, cudnn.allow_tf32)
+            matmul.allow_tf32, cudnn.allow_tf32 = False, False
+            try:
+                answers = self.eager(self._given(inputs), seed)
+            finally:
+                matmul.allow_tf32, cudnn.allow_tf32 = kept
+        return [_rms_difference(a, e) if a.is_floating_point() else 0.0 for a, e in zip(answers, exact, strict=True)]
+
+    def _learn(self, made: InputSet) -> None:
+        largest, rms, change, change_rms = [], [], [], []
+        for output, delta, moved in zip(made.outputs, made.deltas, made.changes, strict=True):
+            if moved is None:
+                own = (0.0, 0.0, 0.0, 0.0)
+            else:
+                u = (_peak(moved), _rms(moved))
+                own = (u[0], u[1], *u) if delta is None else (_peak(delta), _rms(delta), *u)
+            for store, value in zip((largest, rms, change, change_rms), own, strict=True):
+                store.append(value)
+        seen = self.errors.get(made.kind)
+        now = KindError(largest, rms, change, change_rms)
+        if seen is not None:
+            now = KindError(*(list(map(max, a, b)) for a, b in zip(vars(seen).values(), vars(now).values(), strict=True)))
+        self.errors[made.kind] = now
+
+    def bound(self, kind: str, index: int, change: Tensor | None, times: float, ulps: float, rms_times: float, scale_rms: float) -> compare.Bound:
+        """The limits for output `index` on inputs of `kind`. With `change` the per-element ones of a judged set; without, one number
+        for fresh draws, widened by eager's own error, since those compare with eager."""
+        seen = self.errors[kind]
+        floor = 2.0 ** -24 * scale_rms  # half an ulp of a typical element: eager may be exact by luck
+        rms = rms_times * max(seen.rms[index], seen.change_rms[index]) + floor
+        if change is not None:
+            return compare.Bound(seen.largest[index], change, times, ulps, rms)
+        return compare.Bound(seen.largest[index], seen.change[index], times + 1.0, ulps, rms + 2 * seen.rms[index])
+
+
+def _generator_state(device: torch.device) -> Tensor:
+    state = torch.get_rng_state()
+    return torch.cat([state, torch.cuda.get_rng_state(device)]) if device.type == "cuda" else state
+
+
+def _one_ulp(tensor: Tensor) -> Tensor:
+    """Every element moved to its neighbour above or below, by a fair coin."""
+    if not tensor.is_floating_point():
+        return tensor
+    direction = torch.empty_like(tensor, memory_format=torch.contiguous_format).bernoulli_(0.5).sub_(0.5).mul_(float("inf"))
+    return torch.nextafter(tensor, direction)
+
+
+def _raise_to_difference(change: Tensor, left: Tensor, right: Tensor) -> None:
+    for start in range(0, change.numel(), compare.CHUNK):
+        part = slice(start, start + compare.CHUNK)
+        moved = (left[part].double() - right[part].double()).abs_().nan_to_num_(nan=0.0, posinf=0.0)
+        torch.maximum(change[part], moved.float(), out=change[part])
+
+
+def _rms_difference(left: Tensor, right: Tensor) -> float:
+    total, flat_left, flat_right = 0.0, left.reshape(-1), right.reshape(-1)
+    for start in range(0, flat_left.numel(), compare.CHUNK):
+        part = slice(start, start + compare.CHUNK)
+        total += float((flat_left[part].double() - flat_right[part].double()).square_().sum())
+    return float((total / max(flat_left.numel(), 1)) ** 0.5)
+
+
+def _peak(tensor: Tensor) -> float:
+    return float(tensor.abs().nan_to_num_(nan=0.0, posinf=0.0).max()) if tensor.numel() else 0.0
+
+
+def _rms(tensor: Tensor) -> float:
+    if not tensor.numel():
+        return 0.0
+    total = sum(float(part.double().square_().nan_to_num_(nan=0.0, posinf=0.0).sum()) for part in tensor.reshape(-1).split(compare.CHUNK))
+    return float((total / tensor.numel()) ** 0.5)
+
+
+def output_rms(output: Tensor) -> float:
+    """Root mean square of an output's elements, 0.0 for integers."""
+    return _rms(output) if output.is_floating_point() else 0.0

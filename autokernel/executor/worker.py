@@ -1,0 +1,237 @@
+"""The untrusted process: holds one candidate, calls it on lent memory, says where its outputs lie.
+
+Everything here may be patched by the candidate; no verdict rests on it. The judge draws inputs, reads outputs from this process's
+memory itself and holds the clock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import pickle
+import socket
+import sys
+import time
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from autokernel import builders
+from autokernel.executor import cuda_driver, wire
+
+PR_SET_PTRACER, PR_SET_DUMPABLE = 0x59616D61, 4
+PTRACER_ANY = ctypes.c_ulong(-1)
+
+
+class ContractError(Exception):
+    """The candidate's output is not what any judge could read; carries the wire's code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(wire.CODE_TEXT[code])
+        self.code = code
+
+
+class Worker:
+    """Answers requests until it is told to stop or the socket closes."""
+
+    def __init__(self, sock: socket.socket, device: str) -> None:
+        import torch
+
+        self.torch = torch
+        self.sock = sock
+        self.device = torch.device(device)
+        self.on_cuda = self.device.type == "cuda"
+        self.module: ModuleType | None = None
+        self.orders: dict[str, Any] = {}
+        self.model: Any = None
+        self.lent: Any = None  # uint8 tensor over the lent memory
+        self.arguments: list[tuple[Any, ...]] = []
+        self.outputs: list[Any] = []
+        self.clone_aliases = False
+        if self.on_cuda:
+            torch.cuda.set_device(self.device)
+            torch.empty(1, device=self.device)  # makes the context, so that no call pays for it
+
+    def serve(self) -> None:
+        """Answer until the end."""
+        while True:
+            request = wire.receive_request(self.sock)
+            if request.kind == wire.STOP:
+                return
+            wire.send_reply(self.sock, self.answer(request))
+
+    def answer(self, request: wire.Request) -> wire.Reply:
+        """The reply to one request; whatever the candidate raises goes to the text pipe and into the status."""
+        event_ms, signature, frames = 0.0, b"", ()
+        status, code = wire.OK, wire.NO_CODE
+        try:
+            if request.kind == wire.LOAD:
+                self.load(pickle.loads(request.body))
+            elif request.kind == wire.CONSTRUCT:
+                self.construct(request.seed, pickle.loads(request.body))
+            elif request.kind == wire.LEND:
+                self.lend(pickle.loads(request.body))
+            elif request.kind == wire.PREPARE:
+                self.prepare(pickle.loads(request.body))
+            else:
+                event_ms = self.call(request)
+                signature, frames = self.describe()
+        except ContractError as error:
+            status, code = wire.BROKE_CONTRACT, error.code
+        except BaseException as error:  # the candidate may raise anything, SystemExit and KeyboardInterrupt included
+            status, code = wire.RAISED, self.report(error)
+            self.outputs = []
+        peak = self.torch.cuda.max_memory_allocated(self.device) if self.on_cuda else 0
+        return wire.Reply(status, code, request.sequence, event_ms, peak, signature, frames)
+
+    def report(self, error: BaseException) -> int:
+        """Print the error for people; the code that fits it."""
+        try:
+            traceback.print_exception(error)
+        except BaseException as second:  # an exception whose own text raises
+            print(f"{type(error).__name__} (its text raised {type(second).__name__})", file=sys.stderr)
+        sys.stderr.flush()
+        if isinstance(error, SyntaxError):
+            return wire.SYNTAX
+        if isinstance(error, ModuleNotFoundError):
+            return wire.MISSING_PACKAGE
+        if isinstance(error, (MemoryError, self.torch.cuda.OutOfMemoryError)):
+            return wire.OUT_OF_MEMORY
+        return wire.NO_CODE
+
+    def load(self, orders: dict[str, Any]) -> None:
+        """Import the candidate's file. `orders`: path, builder, artifact, class_name, env, compile, threads."""
+        self.orders = orders
+        os.environ.update(orders["env"])
+        if orders["threads"]:
+            self.torch.set_num_threads(orders["threads"])
+        artifact = Path(orders["artifact"]) if orders["artifact"] else None
+        self.module = builders.get(orders["builder"]).load(Path(orders["path"]), artifact)
+        if not isinstance(getattr(self.module, orders["class_name"], None), type):
+            raise ContractError(wire.NO_CLASS)
+
+    def construct(self, seed: int, arguments: list[Any]) -> None:
+        """Build the model as the judge builds the reference: same seed, under the device, train mode."""
+        self.model, self.outputs, self.arguments = None, [], []
+        arguments = [a.to(self.device) if isinstance(a, self.torch.Tensor) else a for a in arguments]
+        self.torch.manual_seed(seed)
+        with self.torch.device(self.device):
+            model = getattr(self.module, self.orders["class_name"])(*arguments)
+        model = model.to(self.device)
+        self.model = self.torch.compile(model, dynamic=False) if self.orders["compile"] else model
+
+    def lend(self, terms: dict[str, Any]) -> None:
+        """Map the memory that the judge lends: a CUDA handle, or a file descriptor that follows on the socket."""
+        self.arguments, self.outputs, self.lent = [], [], None
+        size = terms["bytes"]
+        if self.on_cuda:
+            pointer = cuda_driver.open_handle(terms["handle"])
+            self.lent = self.torch.as_tensor(cuda_driver.ArrayView(pointer, size), device=self.device)
+        else:
+            _, fds, _, _ = socket.recv_fds(self.sock, 1, 1)
+            self.lent = self.torch.frombuffer(mmap.mmap(fds[0], size), dtype=self.torch.uint8)
+            os.close(fds[0])
+
+    def prepare(self, plan: dict[str, Any]) -> None:
+        """Off the clock: views for the next window's calls, and blocks of the outputs' sizes filled with NaN and given back."""
+        self.arguments = [tuple(self.view(item) for item in call) for call in plan["calls"]]
+        self.clone_aliases = plan["clone_aliases"]
+        if plan["keep_outputs"]:
+            return
+        self.outputs = []
+        blocks = [self.torch.empty(max(size // 4, 1), dtype=self.torch.float32, device=self.device).fill_(float("nan"))
+                  for size in plan["poison"]]
+        del blocks
+        self.synchronise()
+
+    def view(self, item: Any) -> Any:
+        """An argument with each TensorSpec in it replaced by a tensor over the lent memory."""
+        if isinstance(item, wire.TensorSpec):
+            dtype = getattr(self.torch, item.dtype)
+            size = item.elements * self.torch.empty(0, dtype=dtype).element_size()
+            return self.lent[item.offset:item.offset + size].view(dtype).as_strided(item.shape, item.strides)
+        if isinstance(item, (list, tuple)):
+            return type(item)(self.view(inner) for inner in item)
+        if isinstance(item, dict):
+            return {key: self.view(inner) for key, inner in item.items()}
+        return item
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        if self.on_cuda:
+            self.torch.cuda.synchronize(self.device)
+
+    def call(self, request: wire.Request) -> float:
+        """Call forward once for each prepared argument list; all outputs are kept. Own clock's time in ms (advisory)."""
+        if request.kind == wire.GO_NULL:
+            return 0.0
+        torch, model, outputs = self.torch, self.model, self.outputs
+        start = time.perf_counter()
+        with torch.no_grad():
+            if self.on_cuda:
+                first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                first.record()
+            for number in range(request.calls):
+                if request.seed:
+                    torch.manual_seed(request.seed + number)
+                outputs.append(model(*self.arguments[number]))
+            if self.on_cuda:
+                last.record()
+        self.synchronise()
+        return first.elapsed_time(last) if self.on_cuda else (time.perf_counter() - start) * 1e3
+
+    def describe(self) -> tuple[bytes, tuple[wire.TensorFrame, ...]]:
+        """The outputs' spelling and where each lies."""
+        try:
+            leaves, spelling = wire.flatten(self.outputs, self.torch.Tensor)
+        except ValueError as error:
+            print(f"an output {error}", file=sys.stderr, flush=True)
+            raise ContractError(wire.TOO_DEEP) from error
+        if len(leaves) > wire.MAX_TENSORS:
+            raise ContractError(wire.TOO_MANY)
+        frames = tuple(self.frame(leaf) for leaf in leaves)
+        if self.clone_aliases:
+            self.synchronise()
+        return wire.signature(spelling), frames
+
+    def frame(self, tensor: Any) -> wire.TensorFrame:
+        """Descriptor of one output."""
+        if type(tensor) not in (self.torch.Tensor, self.torch.nn.Parameter):
+            raise ContractError(wire.NOT_A_TENSOR)
+        if tensor.layout is not self.torch.strided or tensor.dim() > wire.MAX_DIMS:
+            raise ContractError(wire.BAD_LAYOUT)
+        if tensor.is_conj() or tensor.is_neg():
+            tensor = tensor.resolve_conj().resolve_neg()
+        first = self.lent.data_ptr()
+        if tensor.numel() and first <= tensor.data_ptr() < first + self.lent.numel():
+            if not self.clone_aliases:
+                raise ContractError(wire.ALIASES)
+            tensor = tensor.clone()
+            self.outputs.append(tensor)  # keeps the copy alive until the judge has read it
+        address, offset, handle = tensor.data_ptr(), 0, bytes(cuda_driver.HANDLE_BYTES)
+        if tensor.is_cuda and tensor.numel():
+            handle = cuda_driver.export(address)
+            offset = address - cuda_driver.extent(address)[0]
+        return wire.TensorFrame(str(tensor.dtype).removeprefix("torch."), tensor.is_cuda, type(tensor) is self.torch.Tensor,
+                                tuple(tensor.shape), tuple(tensor.stride()), offset, address,
+                                tensor.untyped_storage().nbytes(), handle)
+
+
+def main(sock: socket.socket, text_fd: int, device: str, cpus: tuple[int, ...]) -> None:
+    """Run as a worker in this (just forked) process; returns when the judge is done with it."""
+    os.dup2(text_fd, 1)
+    os.dup2(text_fd, 2)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+    libc.prctl(PR_SET_PTRACER, PTRACER_ANY, 0, 0, 0)  # the judge reads outputs with process_vm_readv
+    if cpus:
+        os.sched_setaffinity(0, cpus)
+    sys.dont_write_bytecode = True
+    try:
+        Worker(sock, device).serve()
+    except wire.WireClosed:
+        return

@@ -1,0 +1,88 @@
+"""Forks workers fast: a process that has imported torch but never touched CUDA and never run a parallel region.
+
+Run as `python -m autokernel.executor.zygote FD`. Each request on the socket FD carries two descriptors: the worker's end of
+its judge socket and the write end of its text pipe. A keeper stands between zygote and worker: it adopts whatever the worker's
+children leave behind, so that the whole family can be listed, frozen and killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import sys
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def keep(fds: list[int], report: int, device: str, cpus: tuple[int, ...]) -> None:
+    """In the keeper: fork the worker, say its pid, adopt and reap until nobody of the family is left."""
+    libc = ctypes.CDLL(None)
+    os.setsid()
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    pid = os.fork()
+    if pid == 0:
+        os.close(report)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        os.setpgid(0, 0)
+        from autokernel.executor import worker
+        worker.main(socket.socket(fileno=fds[0]), fds[1], device, cpus)
+        os._exit(0)
+    os.write(report, str(pid).encode())
+    os.close(report)
+    for fd in fds:
+        os.close(fd)
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            os._exit(0)
+
+
+def serve(control: socket.socket) -> None:
+    """Fork a worker for each request until the broker closes the socket."""
+    while True:
+        message, fds, _, _ = socket.recv_fds(control, 65536, 2)
+        if not message:
+            return
+        request = json.loads(message)
+        read_end, report = os.pipe()
+        keeper = os.fork()
+        if keeper == 0:
+            try:
+                control.close()
+                os.close(read_end)
+                keep(list(fds), report, request["device"], tuple(request["cpus"]))
+            finally:
+                os._exit(70)
+        os.close(report)
+        for fd in fds:
+            os.close(fd)
+        pid = int(os.read(read_end, 32) or b"0")
+        os.close(read_end)
+        control.send(json.dumps({"keeper": keeper, "worker": pid}).encode())
+
+
+def main() -> None:
+    """Import what every worker needs, then serve."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's to handle
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    control = socket.socket(fileno=int(sys.argv[1]))
+    import torch  # noqa: F401  the point of this process
+
+    try:
+        import triton  # noqa: F401
+    except ImportError:
+        pass  # builders say so where a candidate needs it
+    import autokernel.executor.worker  # noqa: F401
+    control.send(b"{}")
+    serve(control)
+
+
+if __name__ == "__main__":
+    main()

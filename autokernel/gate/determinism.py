@@ -1,0 +1,25 @@
+"""Stage 4: the same inputs give the same answer again, and a second process with other weights is right too."""
+
+from __future__ import annotations
+
+from autokernel.gate.calls import Calls, fault_in
+from autokernel.records import Verdict
+from autokernel.rules import Rules
+
+SPREAD_TIMES_EAGER = 4.0  # eager's spread is a sample of a few runs, so its double is no fault
+
+
+def run(calls: Calls, rules: Rules) -> Verdict:
+    """Bitwise equal where eager is, else no further apart than eager from itself (times a sampling allowance)."""
+    answer = calls.repeat(rules.repeats)
+    figures = {"spread": answer["spread"], "eager_spread": answer["eager_spread"]}
+    if answer["overwritten"]:
+        return Verdict("determinism", False, "an earlier output changed when forward was called again; clone it before returning it", figures)
+    if answer["spread"] > SPREAD_TIMES_EAGER * answer["eager_spread"]:
+        reason = f"the same inputs gave answers {answer['spread']:.3g} apart; eager's differ by {answer['eager_spread']:.3g}"
+        return Verdict("determinism", False, reason, figures)
+    if rules.second_process:
+        reason = fault_in(calls.second_process(), "second process, other weights")
+        if reason:
+            return Verdict("determinism", False, reason, figures)
+    return Verdict("determinism", True, "", figures)

@@ -1,0 +1,86 @@
+"""Every number that decides a verdict, as frozen, versioned presets. No tolerance stands anywhere else.
+
+A version rises whenever a verdict could change; records, resumes and scores never mix versions silently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autokernel.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Seconds each phase may take before the whole process group is killed (law 9)."""
+
+    build_s: float = 300.0
+    import_s: float = 60.0
+    first_call_s: float = 60.0
+    later_call_floor_s: float = 10.0
+    later_call_times_eager: float = 20.0  # later calls: max(floor, this many times eager's own time)
+    baseline_first_call_s: float = 300.0  # torch.compile compiles here
+    problem_s: float = 300.0  # the problem's own code in the judge
+
+
+@dataclass(frozen=True)
+class Looks:
+    """When a paired comparison looks at its interval, and what error each look may spend (two-sided)."""
+
+    pairs: tuple[int, ...]
+    alpha: tuple[float, ...]
+    budget_s: float  # wall time of one comparison; then the interval stands as it is
+    first_look_s: float  # the first look may take this long, so that slow problems get an interval at all
+    keep_above: float = 1.01  # keep only if the interval's lower end exceeds this speedup
+
+
+@dataclass(frozen=True)
+class Rules:
+    """One preset: what a candidate must pass, and the numbers the gate and the clock use."""
+
+    name: str
+    version: int
+    looks: Looks
+    own_sets: int  # input sets of the problem's own distribution judged against fp64
+    extended_kinds: tuple[str, ...]  # input sets beyond the problem's range, judged where fp64 stays finite
+    edge_kinds: tuple[str, ...]
+    repeats: int  # times an earlier input set comes back
+    second_process: bool  # the final call is repeated in a fresh process with another weight seed
+    fresh_every: int  # evaluations after which the secret pool is redrawn; 1 = every one
+    bound_times_error: float = 32.0  # per element: |c - r64| <= this * max(E, U) + ulps * ulp(r64)
+    bound_ulps: float = 4.0
+    rms_times_error: float = 16.0
+    large_set_bytes: int = 4 << 30  # above this one fp64 set is judged instead of all
+    window_work_ms: float = 8.0
+    window_calls: tuple[int, ...] = (1, 2, 4, 16)
+    window_l2_times: float = 2.0
+    ieee_ratio: float = 2.0
+    emulated_ratio: float = 8.0
+    blind_share: float = 0.10
+    deadlines: Deadlines = Deadlines()
+
+    @property
+    def label(self) -> str:
+        """Name and version as records carry them, e.g. "strict/1"."""
+        return f"{self.name}/{self.version}"
+
+
+STRICT = Rules(
+    name="strict", version=1,
+    looks=Looks(pairs=(12, 24, 48, 96), alpha=(0.001, 0.002, 0.003, 0.004), budget_s=2.0, first_look_s=10.0),
+    own_sets=3, extended_kinds=("negated", "scaled", "difference", "sparse"), edge_kinds=("zeros", "constant", "large", "denormal"),
+    repeats=2, second_process=True, fresh_every=1,
+)
+QUICK = Rules(
+    name="quick", version=1,
+    looks=Looks(pairs=(12, 24), alpha=(0.001, 0.002), budget_s=0.4, first_look_s=2.5),
+    own_sets=1, extended_kinds=("difference",), edge_kinds=(), repeats=1, second_process=False, fresh_every=25,
+)
+PRESETS = {rules.name: rules for rules in (STRICT, QUICK)}
+
+
+def preset(name: str) -> Rules:
+    """The preset of that name ("strict", "quick"), or UsageError naming those there are."""
+    if name not in PRESETS:
+        raise UsageError(f"no rules named '{name}'.", hint=f"Choose one of {', '.join(PRESETS)}.")
+    return PRESETS[name]

@@ -1,0 +1,208 @@
+"""One problem held open on one device: its facts, warm baselines, the incumbent's worker, null windows."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from autokernel import builders, measure
+from autokernel.errors import BuilderUnavailable
+from autokernel.executor.broker import Executor, WorkerHandle
+from autokernel.executor.faults import ProblemFault, WorkerFault
+from autokernel.records import Candidate
+from autokernel.rules import Rules
+
+NULL_WINDOWS = 9
+ALONE_WINDOWS = 6
+POOL_SHARE = 0.3  # of the device's memory for judged sets
+CPU_MEMORY_BYTES = 8 << 30  # taken for the device's memory where it is the host's
+CPU_CACHE_BYTES = 4 << 20  # lending itself warms the larger caches
+
+
+class ProblemLike(Protocol):
+    """What evaluation needs of a problem."""
+
+    @property
+    def uid(self) -> str:
+        """E.g. "L1/19"."""
+
+    @property
+    def hash(self) -> str:
+        """Hash of its text."""
+
+    @property
+    def source(self) -> str:
+        """Its text."""
+
+
+class BuildRefused(Exception):
+    """The candidate does not build or import; `digest` is for people."""
+
+    def __init__(self, reason: str, digest: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.digest = reason, digest
+
+
+class Session:
+    """Opens a problem in the judge. Raises ProblemFault where it cannot be judged here."""
+
+    def __init__(self, executor: Executor, problem: ProblemLike, rules: Rules) -> None:
+        self.executor, self.problem, self.rules = executor, problem, rules
+        self.workers: dict[str, WorkerHandle] = {}  # baselines and the incumbent, by name or candidate hash
+        self.logs: dict[str, str] = {}
+        self._nulls: dict[int, measure.Null] = {}
+        self._alone: dict[str, list[float]] = {}
+        memory = int(executor.machine().get("memory_bytes") or CPU_MEMORY_BYTES)
+        if executor.memory_gb is not None:
+            memory = min(memory, int(executor.memory_gb * 1e9))
+        numbers = {"bound_times_error": rules.bound_times_error, "bound_ulps": rules.bound_ulps, "rms_times_error": rules.rms_times_error,
+                   "large_set_bytes": rules.large_set_bytes, "later_call_floor_s": rules.deadlines.later_call_floor_s,
+                   "later_call_times_eager": rules.deadlines.later_call_times_eager, "pool_bytes": int(memory * POOL_SHARE)}
+        self.facts = executor.open_problem(problem.source, problem.uid, numbers, rules.deadlines.problem_s)
+        self.generation = executor.generation
+        self.evaluations = 0
+        set_bytes = self.facts["input_bytes"] + self.facts["output_bytes"]
+        l2 = int(executor.machine().get("l2_bytes") or CPU_CACHE_BYTES)
+        self.calls = measure.calls_per_window(rules, self.facts["eager_ms"], set_bytes, l2, int(memory * 0.6))
+        self.roofline_ms = measure.roofline_ms(self.facts, executor.ceilings())
+
+    @property
+    def alive(self) -> bool:
+        """False after the judge was restarted: everything here is gone."""
+        return self.generation == self.executor.generation
+
+    def ask(self, order: str, deadline_s: float, workers: dict[str, WorkerHandle], **arguments: Any) -> dict[str, Any]:
+        """A request to the judge about this problem's workers."""
+        return self.executor.judge(order, deadline_s, workers, **arguments)
+
+    def deadline(self, calls: int) -> float:
+        """Broker's deadline for an order of that many calls: the judge's own per-call limits come first, problem code included."""
+        each = max(self.rules.deadlines.later_call_floor_s, self.rules.deadlines.later_call_times_eager * self.facts["eager_ms"] / 1e3)
+        return self.rules.deadlines.problem_s + each * calls
+
+    def refresh(self, rules: Rules) -> None:
+        """Before an evaluation: redraw the secret pool as often as the rules say."""
+        self.rules = rules
+        if self.evaluations % rules.fresh_every == 0:
+            self.ask("redraw", self.deadline(0), {})
+            self._alone = {}
+        self.evaluations += 1
+
+    def start(self, candidate: Candidate, artifact: Path | None, *, second: bool = False) -> WorkerHandle:
+        """A new process with the candidate built into a model. Raises BuildRefused (import) or WorkerFault (constructor)."""
+        worker = self.executor.spawn()
+        try:
+            try:
+                self.executor.load(worker, candidate.source, candidate.builder, artifact=artifact, extensions=self.extensions(candidate),
+                                   deadline_s=self.rules.deadlines.import_s)
+            except WorkerFault as fault:
+                raise BuildRefused(fault.message, worker.text.text()) from fault
+            self.executor.attach(worker)
+            limit = self.rules.deadlines.first_call_s
+            self.ask("construct", limit + 30, {"worker": worker}, second=second, timeout_s=limit)
+        except BaseException as error:
+            self.logs["last"] = worker.text.text(0.2)
+            self.executor.stop(worker)
+            raise error
+        return worker
+
+    def extensions(self, candidate: Candidate) -> Path:
+        """Where load_inline builds of this candidate lie."""
+        return self.executor.store / "extensions" / candidate.sha256[:24]
+
+    def opponent(self, name: str, incumbent: Candidate | None = None, artifact: Path | None = None) -> WorkerHandle:
+        """The warm worker of "eager", "compile" or "incumbent". Raises ProblemFault where a baseline does not run."""
+        key = incumbent.sha256 if name == "incumbent" and incumbent is not None else name
+        if key in self.workers:
+            return self.workers[key]
+        if name == "incumbent" and incumbent is not None:
+            for old in [k for k in self.workers if k not in ("eager", "compile")]:
+                self.executor.stop(self.workers.pop(old))
+            worker = self.start(incumbent, artifact)
+            self.ask("fresh", self.deadline(1) + 60, {"worker": worker}, second=False, count=1, timeout_s=self.rules.deadlines.first_call_s)
+        else:
+            worker = self._baseline(compiled=name == "compile")
+        self.workers[key] = worker
+        return worker
+
+    def _baseline(self, *, compiled: bool) -> WorkerHandle:
+        limit = self.rules.deadlines.baseline_first_call_s
+        worker = self.executor.spawn()
+        try:
+            self.executor.load(worker, self.problem.source, "python", class_name="Model", compiled=compiled, deadline_s=self.rules.deadlines.import_s)
+            self.executor.attach(worker)
+            self.ask("construct", limit + 30, {"worker": worker}, second=False, timeout_s=limit)
+            answer = self.ask("fresh", self.deadline(1) + limit, {"worker": worker}, second=False, count=1, timeout_s=limit)
+        except WorkerFault as fault:
+            log = worker.text.text(0.2)
+            self.executor.stop(worker)
+            kind = "compile baseline" if compiled else "reference fails"
+            raise ProblemFault(kind, f"{fault.message}: {log.strip().splitlines()[-1][:300] if log.strip() else 'no text'}") from fault
+        if not all(figure["within"] for figure in answer["figures"]) and not compiled:
+            self.executor.stop(worker)
+            raise ProblemFault("reference fails", "the reference in a process of its own does not give the judge's answer")
+        return worker
+
+    def null(self, calls: int) -> measure.Null:
+        """Null windows of that many calls, from the eager baseline's worker."""
+        if calls not in self._nulls:
+            eager = self.opponent("eager")
+            answer = self.ask("null", self.deadline(calls * NULL_WINDOWS), {"worker": eager}, calls=calls, count=NULL_WINDOWS)
+            self._nulls[calls] = measure.null_of(answer["ms"])
+        return self._nulls[calls]
+
+    def alone(self, name: str, worker: WorkerHandle, *, reuse: bool) -> list[float]:
+        """Windows of an opponent with no candidate process there, ms; `reuse` takes the pool's where it has some."""
+        if not (reuse and name in self._alone):
+            answer = self.ask("alone", self.deadline(self.calls * ALONE_WINDOWS), {"worker": worker}, calls=self.calls, count=ALONE_WINDOWS)
+            self._alone[name] = answer["ms"]
+        return self._alone[name]
+
+    def close(self) -> None:
+        """End this problem's workers."""
+        for worker in self.workers.values():
+            self.executor.stop(worker)
+        self.workers = {}
+
+
+def build(session: Session, candidate: Candidate) -> Path | None:
+    """Build a candidate off the device: the artifact, or None where the builder makes none.
+
+    Raises BuildRefused where the candidate is at fault, BuilderUnavailable where this machine cannot run its kind.
+    """
+    executor, builder = session.executor, builders.get(candidate.builder)
+    capability = executor.machine().get("capability")
+    arch = gpu_arch(str(capability)) if capability else None
+    limit = session.rules.deadlines.build_s
+    result = builder.build(candidate.source, executor.store / "builds", arch, limit)
+    if not result.ok:
+        raise BuildRefused("it does not compile", result.digest)
+    why_not = builder.unavailable(executor.device)
+    if why_not:
+        raise BuilderUnavailable(f"builder '{candidate.builder}' cannot run candidates on {executor.device}: {why_not}")
+    if builder.needs_import_build(candidate.source):
+        _import_build(session, candidate, limit)
+    return result.artifact
+
+
+def _import_build(session: Session, candidate: Candidate, limit: float) -> None:
+    done = session.extensions(candidate) / "imported"
+    if done.exists():
+        return
+    worker = session.executor.spawn(on_device=False)
+    started = time.monotonic()
+    try:
+        session.executor.load(worker, candidate.source, candidate.builder, extensions=session.extensions(candidate), deadline_s=limit)
+        done.parent.mkdir(parents=True, exist_ok=True)
+        done.write_text(f"{time.monotonic() - started:.2f} s\n")
+    except WorkerFault as fault:
+        raise BuildRefused(f"it does not compile or import: {fault.message}", worker.text.text()) from fault
+    finally:
+        session.executor.stop(worker)
+
+
+def gpu_arch(capability: str) -> str:
+    """nvcc's name for a compute capability: "9.0" -> "sm_90a", the suffix from 9.0 on, where architecture-specific code exists."""
+    major, minor = capability.split(".")
+    return f"sm_{major}{minor}{'a' if int(major) >= 9 else ''}"
