@@ -169,8 +169,10 @@ class _Search:
         self._announce(trial)
 
     def _recheck_is_due(self) -> bool:
-        since = self.standing.unchecked_since
-        return since is not None and self.standing.iterations - since >= self.options.strict_within
+        since, incumbent = self.standing.unchecked_since, self.standing.incumbent
+        if since is None or incumbent is None:
+            return False
+        return self.standing.doubted == incumbent.iteration or self.standing.iterations - since >= self.options.strict_within
 
     def _recheck(self) -> None:
         assert self.standing.incumbent is not None  # something is unchecked

@@ -17,6 +17,7 @@ class Standing:
         self.rechecked: dict[int, Trial] = {}  # by iteration: the strict trial that a kept candidate passed
         self.champion: Trial | None = None  # the final trial that stood
         self.unjudged: Trial | None = None  # a trial saying that the problem itself cannot be judged
+        self.doubted: int | None = None  # iteration of the incumbent beside which the problem could not be judged
         self.reverts_in_a_row = 0
         self.seconds = 0.0
         self._history: dict[int, Evaluation] = {}
@@ -28,7 +29,11 @@ class Standing:
         """Take in the next trial of this problem."""
         self.seconds += trial.seconds
         if trial.evaluation.refused_by == "problem":
-            self.unjudged = trial
+            # The problem could be judged when the incumbent was, so now the incumbent may be what fails as an opponent.
+            if trial.phase == "search" and self.chain:
+                self.doubted = self.chain[-1].iteration
+            else:
+                self.unjudged = trial
         if trial.phase == "search":
             self.searched[trial.iteration] = trial
             self._history[trial.iteration] = trial.evaluation

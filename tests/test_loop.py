@@ -153,6 +153,21 @@ def test_a_problem_that_cannot_be_judged_ends_at_once(run):
     assert trials == [("search", 1, "reverted")]
 
 
+def test_an_incumbent_that_fails_as_an_opponent_is_judged_again_and_dropped(run):
+    class Flaky(script.ScriptedEvaluate):
+        def __call__(self, problem, candidate, *, rules, incumbent=None, against=("eager",)):
+            if incumbent is not None and "speed=1.5" in incumbent.source:
+                return script.evaluation(problem, candidate, rules.label, False, refused_by="problem", reason="incumbent fails: crashed")
+            return super().__call__(problem, candidate, rules=rules, incumbent=incumbent, against=against)
+
+    texts = [text(1, 1.2), text(2, 1.5, strict=False), text(3, 1.3), text(4, 1.3)]
+    outcome = search_problem(PROBLEM, script.ScriptedProposer(texts), Flaky(), run, LoopOptions(move_on=OFF))
+    trials = [trial.key[1:] + (trial.decision,) for trial in run.ledger.contents.trials]
+    assert trials == [("search", 1, "kept"), ("search", 2, "kept"), ("search", 3, "reverted"), ("strict", 2, "reverted"),
+                      ("search", 4, "kept"), ("final", 4, "kept")]
+    assert (outcome.status, outcome.speedup) == ("champion", 1.3)
+
+
 @pytest.mark.parametrize(("rules", "texts", "stopped_by", "iterations"), [
     (MoveOn(), [text(number, 1.0) for number in range(20)], "reverts", 5),
     (MoveOn(reverts=3), [text(0, 1.5), *(text(number, 1.5) for number in range(1, 20))], "reverts", 4),

@@ -19,6 +19,8 @@ from autokernel.errors import InternalError, UsageError
 from autokernel.records import Candidate, Evaluation
 from autokernel.trials import Trial
 
+_OPTIONS = {"folder": "--candidates", "path": "--watch"}  # the command line's words for Setup's fields, where they differ
+
 
 class ProblemLike(Protocol):
     """What the search reads of a problem; the bridge's `Problem` has it."""
@@ -93,7 +95,8 @@ def create(name: str, setup: Setup) -> Proposer:
             continue
         value = getattr(setup, parameter.name)
         if value is None and parameter.default is inspect.Parameter.empty:
-            raise UsageError(f"the proposer '{name}' needs a {parameter.name}.", hint=f"Pass it with --{parameter.name}.")
+            raise UsageError(f"the proposer '{name}' needs a {parameter.name}.",
+                             hint=f"Pass it with {_OPTIONS.get(parameter.name, '--' + parameter.name)}.")
         if value is not None:
             arguments[parameter.name] = value
     return cast(Proposer, factory(**arguments))

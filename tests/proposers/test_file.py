@@ -109,7 +109,9 @@ def test_an_agent_and_the_loop_work_together_over_the_file(tmp_path):
     def agent(folder):
         path = folder / "workspace" / "L1_1" / "candidate.py"
         def is_waiting_after(number):
-            return (path.parent / "feedback.json").exists() and feedback(path)["state"] == "waiting" and feedback(path)["iterations"] == number
+            if not (path.parent / "feedback.json").exists():
+                return False
+            return (feedback(path)["state"], feedback(path)["iterations"]) == ("waiting", number)
 
         for number, edit in enumerate(edits):
             while not is_waiting_after(number):

@@ -63,5 +63,5 @@ def test_a_problem_read_from_a_file(tmp_path):
 def test_a_missing_folder_is_wrong_usage(tmp_path):
     with pytest.raises(UsageError, match="is not a folder of candidates"):
         create("replay", Setup(folder=tmp_path / "none"))
-    with pytest.raises(UsageError, match=r"needs a folder. Pass it with --folder"):
+    with pytest.raises(UsageError, match=r"needs a folder. Pass it with --candidates"):
         create("replay", Setup())
