@@ -25,7 +25,7 @@ NOT_COVERED = (
     "sandbox: a candidate's processes are watched, frozen and killed as a family, but they share this machine's files, network and "
     "user id; run candidates you do not trust in a container or a virtual machine of their own",
     "limits: memory and processes of a candidate are bounded by deadlines and by what the machine allows, not by a cgroup",
-    "GPU work of a frozen process goes on; the incumbent's time beside the candidate is not yet compared with its time alone",
+    "GPU work of a frozen process goes on; an opponent that is slower beside the candidate than alone is refused, not measured again",
     "problems are not yet audited for answers that pass without computing (zeros, a constant, the input)",
 )
 

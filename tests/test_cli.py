@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
-import time
 
 import click
 import pytest
@@ -22,18 +22,22 @@ def run(*arguments):
     return CliRunner().invoke(cli, [str(a) for a in arguments], prog_name="autokernel")
 
 
-def test_help_answers_in_under_300_ms_without_importing_torch():
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        done = subprocess.run([sys.executable, "-X", "importtime", "-m", "autokernel", "--help"],
-                              capture_output=True, text=True, timeout=60)
-        times.append(time.perf_counter() - start)
-        assert done.returncode == 0
+def test_help_answers_in_under_300_ms():
+    spent = []
+    for _ in range(5):  # processor time, the least of five: the wall's would depend on what else the machine does
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "autokernel", "--help"], capture_output=True, check=True, timeout=60)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(spent) < 0.3, spent
+
+
+def test_help_imports_neither_torch_nor_anything_else_heavy():
+    done = subprocess.run([sys.executable, "-X", "importtime", "-m", "autokernel", "kb", "run", "--help"],
+                          capture_output=True, text=True, check=True, timeout=60)
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "click" in loaded
     assert not loaded & {"torch", "triton", "numpy", "rich", "optuna", "pyarrow", "datasets", "kernelbench_bridge", "scorer"}
-    assert min(times) < 0.3, times
 
 
 @pytest.mark.parametrize(("arguments", "words"), [

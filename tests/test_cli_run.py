@@ -235,3 +235,15 @@ def test_eval_on_a_problem_that_needs_a_missing_package_is_exit_3(run, tmp_path)
     result = run("kb", "eval", problem, candidate(tmp_path, "# fast\n"))
     assert result.exit_code == 3
     assert "no_such_package_of_ours" in result.stderr
+
+
+def test_doctors_self_test_knows_right_from_wrong_from_cheating(tmp_path, monkeypatch):
+    """The real executor, on the CPU."""
+    monkeypatch.setenv("AUTOKERNEL_CACHE_DIR", str(tmp_path))
+    result = CliRunner().invoke(cli, ["doctor", "--self-test", "--device", "cpu", "--rules", "quick", "--json"], prog_name="autokernel")
+    assert result.exit_code == 0, result.output
+    cases = json.loads(result.stdout)["self_test"]
+    assert [(case["name"], case["accepted"]) for case in cases] == [
+        ("right", True), ("wrong by a little", False), ("returns its first answer again", False),
+        ("patches the clock and the comparison", False)]
+    assert all(case["passed"] for case in cases)

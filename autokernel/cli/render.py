@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -75,7 +75,7 @@ def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
 def comparison_line(comparison: Comparison) -> str:
     """`1.32x against eager [1.30, 1.35] (24 pairs, 99.6 % interval)`."""
     return (f"{comparison.speedup:.3f}x against {comparison.against} [{comparison.low:.3f}, {comparison.high:.3f}] "
-            f"({comparison.pairs} pairs, {comparison.confidence:.1%} interval)")
+            f"({comparison.pairs} pairs, {100 * comparison.confidence:.4g} % interval)")
 
 
 def _facts(evaluation: Evaluation) -> dict[str, str]:
@@ -91,5 +91,6 @@ def _facts(evaluation: Evaluation) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _figures(figures: dict[str, Figure] | Any) -> str:
-    return ", ".join(f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in figures.items())
+def _figures(figures: Mapping[str, Figure]) -> str:
+    return ", ".join(f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in figures.items()
+                     if value not in (None, ""))
