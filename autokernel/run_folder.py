@@ -75,11 +75,11 @@ class RunFolder:
         evaluation = champion.evaluation
         source = self.header.options.get("source")
         command = ["autokernel", "kb", "eval", problem.uid, str(path), *(["--source", str(source)] if source else [])]
-        machine = ", ".join(f"{name} {value}" for name, value in {**self.header.machine, **evaluation.machine}.items() if value is not None)
+        facts = {**self.header.machine, **evaluation.machine, "device": self.header.device, "torch": self.header.torch}
         lines = (
             f"{problem.uid} {problem.name}: {'; '.join(_figures(c) for c in evaluation.comparisons) or 'not timed'}",
             f"Rules {evaluation.rules}, precision {evaluation.precision_class or 'not classed'}, candidate {evaluation.candidate}",
-            f"Machine: device {self.header.device}, torch {self.header.torch}" + (f", {machine}" if machine else ""),
+            "Machine: " + ", ".join(f"{name} {value}" for name, value in sorted(facts.items()) if value not in (None, "")),
             f"Judged {evaluation.created or self.header.created} by AutoKernel {self.header.version}. Repeat with:",
             "  " + shlex.join(command),
         )

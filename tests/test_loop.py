@@ -211,7 +211,7 @@ def test_the_winner_carries_its_figures_and_the_command_that_repeats_them(tmp_pa
         winner = (run.folder / "winners" / "L1_1.py").read_text()
         expected = f"autokernel kb eval L1/1 {run.folder / 'winners' / 'L1_1.py'} --source /data/kernelbench"
     assert winner.splitlines()[0] == "# L1/1 scripted: 1.4x eager (1.395 to 1.405); 0.7x compile (0.695 to 0.705)"
-    assert "# Machine: device cpu, torch 2.13.0, cpus 2" in winner
+    assert "# Machine: cpus 2, device cpu, torch 2.13.0\n" in winner
     assert f"#   {expected}" in winner
     assert winner.endswith(text(1, 1.4))
     assert outcome.champion in winner
