@@ -1,0 +1,97 @@
+"""Puts a candidate file together: the problem's constructor, the kernel, and a forward that calls it."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autokernel.proposers.graph import Graph, Unmatchable
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a candidate needs of the problem's text: forward's argument names and everything its constructor relies on."""
+
+    arguments: tuple[str, ...]
+    before: str  # module text that stands before ModelNew: imports, and helpers where the constructor needs them
+    constructor: str  # the text of __init__ in class ModelNew, "" where Model has none
+
+
+def reference(source: str) -> Reference:
+    """Read the problem's text. Raises Unmatchable where class Model is not as KernelBench writes it."""
+    tree = ast.parse(source)
+    model = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Model"), None)
+    if model is None or [ast.unparse(b).split(".")[-1] for b in model.bases] != ["Module"]:
+        raise Unmatchable("class Model is not a plain nn.Module")
+    methods = {n.name: n for n in model.body if isinstance(n, ast.FunctionDef)}
+    forward, construct = methods.get("forward"), methods.get("__init__")
+    if forward is None or forward.args.vararg or forward.args.kwarg or forward.args.kwonlyargs:
+        raise Unmatchable("forward takes more than plain arguments")
+    arguments = tuple(a.arg for a in forward.args.args[1:])
+    if construct is None:
+        return Reference(arguments, "", "")
+    if set(methods) - {"forward", "__init__"} & _called(construct):
+        raise Unmatchable("the constructor calls other methods")
+    keeps = _needed(tree, construct)
+    return Reference(arguments, "\n".join(ast.unparse(n) for n in keeps), ast.unparse(_Renamed().visit(construct)))
+
+
+def _called(node: ast.AST) -> set[str]:
+    return {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+
+
+def _needed(tree: ast.Module, construct: ast.FunctionDef) -> list[ast.stmt]:
+    """The module's statements that the constructor reaches by name, in the module's order."""
+    defined: dict[str, ast.stmt] = {}
+    for statement in tree.body:
+        for name in _defines(statement):
+            defined[name] = statement
+    wanted: list[ast.stmt] = []
+    stack = [n.id for n in ast.walk(construct) if isinstance(n, ast.Name)]
+    while stack:
+        found = defined.get(stack.pop())
+        if found is None or found in wanted or (isinstance(found, ast.ClassDef) and found.name == "Model"):
+            continue
+        wanted.append(found)
+        stack += [n.id for n in ast.walk(found) if isinstance(n, ast.Name)]
+    return [s for s in tree.body if s in wanted]
+
+
+def _defines(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return [(a.asname or a.name).split(".")[0] for a in statement.names]
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        return [statement.name]
+    if isinstance(statement, ast.Assign):
+        return [n.id for target in statement.targets for n in ast.walk(target) if isinstance(n, ast.Name)]
+    return []
+
+
+class _Renamed(ast.NodeTransformer):
+    """Model -> ModelNew, for `super(Model, self)`."""
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name("ModelNew", node.ctx) if node.id == "Model" else node
+
+
+def operand_text(graph: Graph, number: int, arguments: Sequence[str]) -> str:
+    """How forward's body names an operand: an argument, or self and the parameter's path."""
+    operand = graph.operands[number]
+    if operand.kind == "input":
+        return arguments[operand.position]
+    return "self." + ".".join(operand.name.split(".")) if all(p.isidentifier() for p in operand.name.split(".")) \
+        else f"self.get_parameter({operand.name!r})"
+
+
+def model_class(ref: Reference, call: str, doc: str) -> str:
+    """The text of class ModelNew whose forward returns `call`."""
+    construct = textwrap.indent(ref.constructor, "    ") + "\n\n" if ref.constructor else ""
+    return (f'class ModelNew(nn.Module):\n    """{doc}"""\n\n{construct}'
+            f"    def forward({', '.join(['self', *ref.arguments])}):\n        return {call}\n")
+
+
+def module_text(parts: Sequence[str]) -> str:
+    """Parts of a module with two blank lines between them."""
+    return "\n\n\n".join(p.strip("\n") for p in parts if p.strip()) + "\n"

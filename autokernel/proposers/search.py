@@ -1,0 +1,116 @@
+"""The built-in search: starters matched to the traced problem, launch parameters chosen by optuna. Needs no model and no torch here.
+
+Its state is a function of (seed, history): each proposal is recomputed by asking and telling from the start, so that a run which was
+killed goes on with the proposal it would have made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from autokernel.proposers import ProblemLike, starting_text
+from autokernel.proposers.graph import Unmatchable
+from autokernel.proposers.templates import Template, templates
+from autokernel.records import Candidate, Evaluation
+
+if TYPE_CHECKING:
+    import optuna
+
+REFUSED = 30.0  # told for a refused candidate, in log(ms): slower than anything timed
+REPEATS = 60  # asks that may give a known text, one after another, before the search is over
+
+
+class SearchProposer:
+    """Proposes each template's first choice, then what optuna's TPE asks for; never a text twice."""
+
+    name = "search"
+
+    def __init__(self, backend: str = "auto", device: str = "cpu", seed: int = 0) -> None:
+        self.backend, self.device, self.seed = backend, device, seed
+        self._problems: dict[str, _Problem] = {}
+
+    def propose(self, problem: ProblemLike, history: Sequence[Evaluation]) -> Candidate | None:
+        """The next candidate, or None when every choice was tried. Where no starter fits, the reference's text, once."""
+        key = hashlib.sha256(problem.source.encode("utf-8", "surrogatepass")).hexdigest()
+        if key not in self._problems:
+            self._problems[key] = self._analyse(problem)
+        known = self._problems[key]
+        if known.reason:
+            source = starting_text(problem)
+            candidate = Candidate(source, "python", proposer=self.name, note=f"no starter: {known.reason}"[:200])
+            return None if any(e.candidate == candidate.sha256 for e in history) else candidate
+        return known.next(history)
+
+    def _analyse(self, problem: ProblemLike) -> _Problem:
+        try:
+            found = templates(problem.source, self.backend, self.device)
+        except Unmatchable as met:
+            return _Problem([], self.seed, str(met))
+        return _Problem(found, self.seed, "")
+
+
+class _Problem:
+    """One problem's templates and the study over their choices."""
+
+    def __init__(self, found: Sequence[Template], seed: int, reason: str) -> None:
+        self.templates = {t.name: t for t in found}
+        self.seed = seed
+        self.reason = reason
+        self._study: optuna.Study | None = None
+        self._values: dict[str, float] = {}  # sha256 -> told value
+        self._open: tuple[optuna.trial.Trial, Candidate] | None = None  # asked, not told yet
+
+    def next(self, history: Sequence[Evaluation]) -> Candidate | None:
+        """The first proposal that the history has no evaluation of; None when the choices are used up."""
+        judged = {e.candidate: value(e) for e in history}
+        if self._study is None or any(judged.get(sha) != v for sha, v in self._values.items()):
+            self._study, self._values, self._open = self._fresh(), {}, None
+        best = min((e for e in history if e.accepted), key=value, default=None)
+        repeats = 0
+        while repeats < REPEATS:
+            trial, candidate = self._open or self._ask(self._study, best)
+            self._open = None
+            if candidate.sha256 in self._values:
+                self._study.tell(trial, self._values[candidate.sha256])
+                repeats += 1
+            elif candidate.sha256 in judged:
+                self._values[candidate.sha256] = judged[candidate.sha256]
+                self._study.tell(trial, judged[candidate.sha256])
+                repeats = 0
+            else:
+                self._open = trial, candidate
+                return candidate
+        return None
+
+    def _fresh(self) -> optuna.Study:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=self.seed, n_startup_trials=8))
+        for template in self.templates.values():
+            study.enqueue_trial({"template": template.name, **{f"{template.name}.{k}": template.params[k] for k in template.space}})
+        return study
+
+    def _ask(self, study: optuna.Study, best: Evaluation | None) -> tuple[optuna.trial.Trial, Candidate]:
+        trial = study.ask()
+        template = self.templates[trial.suggest_categorical("template", list(self.templates))]
+        params: dict[str, Any] = dict(template.params)
+        params.update({k: trial.suggest_categorical(f"{template.name}.{k}", choices) for k, choices in template.space.items()})
+        chosen = ", ".join(f"{k}={v}" for k, v in params.items() if k in template.space)
+        how = "first choice" if all(params[k] == template.params[k] for k in template.space) else "tuning"
+        return trial, Candidate(template.render(params), template.builder, parent=best.candidate if best else None, proposer=SearchProposer.name,
+                                note=f"{template.idea}; {how}: {chosen}"[:200])
+
+
+def value(evaluation: Evaluation) -> float:
+    """What the study minimises: log of the candidate's median ms, whatever it was compared with; REFUSED if it was refused."""
+    times = [c.candidate.median_ms for c in evaluation.comparisons]
+    if not evaluation.accepted or not times or min(times) <= 0:
+        return REFUSED
+    return math.log(min(times))
+
+
+PROPOSER = SearchProposer

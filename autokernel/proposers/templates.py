@@ -1,0 +1,118 @@
+"""What the search can propose for a problem: templates, each a text with launch parameters to choose."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import autokernel
+from autokernel.proposers.cpp_expressions import Expressions
+from autokernel.proposers.cpp_rows import shares_rows
+from autokernel.proposers.emit import Reference, reference
+from autokernel.proposers.emit_cpp import emit
+from autokernel.proposers.emit_native import cpp_candidate
+from autokernel.proposers.graph import Graph, Unmatchable, read
+from autokernel.proposers.program import Program, row_program
+from autokernel.proposers.starters import starter
+
+TRACE_TIMEOUT_S = 240.0
+
+
+@dataclass(frozen=True)
+class Template:
+    """One way to write a problem's kernel: its parameters as first tried, their choices, and the text for any choice."""
+
+    name: str
+    builder: str
+    idea: str  # one line for the note
+    params: Mapping[str, Any]
+    space: Mapping[str, list[Any]]
+    render: Callable[[Mapping[str, Any]], str]
+
+
+def trace(source: str) -> dict[str, Any]:
+    """Trace a problem in a process of its own. What goes wrong there is an answer with "error", never an exception."""
+    roots = [str(Path(p).parent) for p in autokernel.__path__]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*roots, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)}
+    try:
+        done = subprocess.run([sys.executable, "-m", "autokernel.proposers.trace"], input=source.encode("utf-8", "surrogatepass"),
+                              capture_output=True, timeout=TRACE_TIMEOUT_S, env=environment, check=False)
+        answer = json.loads(done.stdout) if done.returncode == 0 else None
+    except subprocess.TimeoutExpired:
+        return {"error": f"tracing took longer than {TRACE_TIMEOUT_S:.0f} s"}
+    except ValueError:
+        answer = None
+    if isinstance(answer, dict):
+        return answer
+    return {"error": f"the tracer ended with code {done.returncode}: {done.stderr.decode('utf-8', 'replace').strip()[-200:]}"}
+
+
+def family(program: Program) -> str:
+    """The starter whose kind of work a row program is: "elementwise", "softmax", "layernorm", "rmsnorm" or "reduce"."""
+    if not program.stats:
+        return "elementwise"
+    if program.kind == "row":
+        return "reduce"
+    ops = [stat.op for stat in program.stats]
+    if ops[0] == "amax":
+        return "softmax"
+    return "layernorm" if len({stat.level for stat in program.stats}) > 1 else "rmsnorm"
+
+
+def describe(program: Program) -> str:
+    """A row program in a few words."""
+    shape = "x".join(str(s) for s in program.space) or "one value"
+    if not program.reduced:
+        return f"elementwise chain of {len(program.nodes) - len(program.leaves)} operations over {shape}"
+    passes = len({stat.level for stat in program.stats})
+    what = "/".join(stat.op for stat in program.stats)
+    dims = ",".join(str(d) for d in program.reduced)
+    return f"{family(program)}: {what} over dim {dims} of {shape} in {passes} reducing pass{'es' if passes > 1 else ''}"
+
+
+def cpp_templates(source: str, graph: Graph) -> list[Template]:
+    """Templates for the CPU. Raises Unmatchable where there is none."""
+    ref = reference(source)
+    program = row_program(graph)
+    plan = _CppPlan(program, graph, ref)
+    words = Expressions(program, graph, True)
+    name = "columns" if words.columns else "elementwise" if shares_rows(words) else family(program)
+    found = starter("cpp", name)
+    params, space = dict(found.params), {k: list(v) for k, v in found.space.items()}
+    if words.stored is not None:
+        params["keep"], space["keep"] = True, [True, False]
+    plan.render(params)  # what cannot be said is found now
+    return [Template(name, "cpp", describe(program), params, space, plan.render)]
+
+
+@dataclass(frozen=True)
+class _CppPlan:
+    program: Program
+    graph: Graph
+    ref: Reference
+
+    def render(self, params: Mapping[str, Any]) -> str:
+        """The candidate's text."""
+        kernel = emit(self.program, self.graph, bool(params.get("keep", True)))
+        launch = {k: v for k, v in params.items() if k in kernel.params}
+        return cpp_candidate(self.program, self.graph, kernel, self.ref, launch, describe(self.program)[0].upper() + describe(self.program)[1:] + ".")
+
+
+def templates(source: str, backend: str, device: str) -> list[Template]:
+    """All templates for a problem, the likeliest first. `backend`: "auto", "triton", "cuda" or "cpp".
+
+    Raises Unmatchable, with the reason, where no starter fits.
+    """
+    wanted = backend if backend != "auto" else "cpp" if device == "cpu" else "triton"
+    graph = read(trace(source))
+    if graph.other_inputs:
+        raise Unmatchable(f"input {graph.other_inputs[0]} is neither a tensor nor a float")
+    if wanted == "cpp":
+        return cpp_templates(source, graph)
+    raise Unmatchable(f"no {wanted} template fits")
