@@ -38,12 +38,24 @@ class Problem:
     uid, name, source, hash = "L1/23", "23_Softmax", SOURCE, "0" * 32
 
 
-@pytest.fixture
-def setup(tmp_path):
-    (tmp_path / "L1_23.py").write_text(starting_text(Problem()))
-    path = tmp_path / "edited.py"
+def setup_in(folder):
+    (folder / "L1_23.py").write_text(starting_text(Problem()))
+    path = folder / "edited.py"
     path.write_text(starting_text(Problem()) + "# edited\n")
-    return Setup(backend="cpp", device="cpu", seed=1, folder=tmp_path, workspace=tmp_path / "workspace", path=path, timeout_s=5.0)
+    return Setup(backend="cpp", device="cpu", seed=1, folder=folder, workspace=folder / "workspace", path=path, timeout_s=5.0)
+
+
+@pytest.fixture(scope="module")
+def proposed(tmp_path_factory):
+    """By name: the proposer's first candidate. A search traces the problem in a process of its own, so each is asked once."""
+    asked = {}
+
+    def first(name):
+        if name not in asked:
+            asked[name] = create(name, setup_in(tmp_path_factory.mktemp(name))).propose(Problem(), [])
+        return asked[name]
+
+    return first
 
 
 def test_the_folder_is_found_by_scanning():
@@ -58,15 +70,15 @@ def test_listing_them_imports_none_and_no_torch():
 
 
 @pytest.mark.parametrize("name", names())
-def test_it_says_its_name_and_has_the_protocols_signature(name, setup):
-    proposer = create(name, setup)
+def test_it_says_its_name_and_has_the_protocols_signature(name, tmp_path):
+    proposer = create(name, setup_in(tmp_path))
     assert proposer.name == name
     assert list(inspect.signature(proposer.propose).parameters) == ["problem", "history"]
 
 
 @pytest.mark.parametrize("name", names())
-def test_it_proposes_a_candidate_that_a_builder_takes(name, setup):
-    candidate = create(name, setup).propose(Problem(), [])
+def test_it_proposes_a_candidate_that_a_builder_takes(name, proposed):
+    candidate = proposed(name)
     assert isinstance(candidate, Candidate)
     assert candidate.builder in builders.names()
     assert candidate.builder == builders.detect(candidate.source)
@@ -76,8 +88,8 @@ def test_it_proposes_a_candidate_that_a_builder_takes(name, setup):
 
 
 @pytest.mark.parametrize("name", names())
-def test_the_same_seed_and_history_give_the_same_candidate(name, setup):
-    assert create(name, setup).propose(Problem(), []) == create(name, setup).propose(Problem(), [])
+def test_the_same_seed_and_history_give_the_same_candidate(name, proposed, tmp_path):
+    assert create(name, setup_in(tmp_path)).propose(Problem(), []) == proposed(name)
 
 
 def test_an_unknown_one_is_wrong_usage():
