@@ -93,13 +93,23 @@ def outcome_line(outcome: Outcome) -> str:
     """E.g. `champion 1.32x eager [1.30, 1.35], 0.98x compile, stopped by reverts after 9 iterations`."""
     if outcome.status != "champion":
         return f"{outcome.status}: {_short(outcome.reason)}"
-    speed = f" {outcome.speedup:.2f}x eager [{outcome.low:.2f}, {outcome.high:.2f}]" if outcome.speedup is not None else ""
+    speed = f" {speedup_text(outcome.speedup, outcome.low, outcome.high, 'eager')}" if outcome.speedup is not None else ""
     compiled = f", {outcome.compile_speedup:.2f}x compile" if outcome.compile_speedup is not None else ""
     return f"champion{speed}{compiled}, stopped by {outcome.stopped_by} after {outcome.iterations} iterations"
 
 
+def speedup_text(speedup: float, low: float | None, high: float | None, against: str = "") -> str:
+    """E.g. `1.32x eager [1.30, 1.35]`."""
+    name = f"x {against}" if against else "x"
+    return f"{_number(speedup)}{name}" + (f" [{_number(low)}, {_number(high)}]" if low is not None and high is not None else "")
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if value < 100 else f"{value:.3g}"
+
+
 def _timed(evaluation: Evaluation) -> str:
-    return ", ".join(f"{c.speedup:.2f}x {c.against} [{c.low:.2f}, {c.high:.2f}]" for c in evaluation.comparisons)
+    return ", ".join(speedup_text(c.speedup, c.low, c.high, c.against) for c in evaluation.comparisons)
 
 
 def _short(text: str) -> str:

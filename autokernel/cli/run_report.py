@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autokernel.cli.progress import speedup_text
 from autokernel.cli.scoring import score, score_lines
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def level_lines(folder: Path, contents: LedgerContents, result: LevelOutcome, na
 
 
 def _row(outcome: Outcome, name: str) -> tuple[str, ...]:
-    eager = "" if outcome.speedup is None else f"{outcome.speedup:.2f}x [{outcome.low:.2f}, {outcome.high:.2f}]"
+    eager = "" if outcome.speedup is None else speedup_text(outcome.speedup, outcome.low, outcome.high)
     compiled = "" if outcome.compile_speedup is None else f"{outcome.compile_speedup:.2f}x"
     status = f"stopped by {outcome.stopped_by}" if outcome.status == "champion" else f"{outcome.status}: {' '.join(outcome.reason.split())}"
     return (outcome.problem, name, (outcome.champion or "-")[:12], eager or "-", compiled or "-", str(outcome.iterations), status[:120])
