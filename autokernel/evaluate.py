@@ -17,9 +17,6 @@ from autokernel.records import Candidate, Comparison, Evaluation, Verdict
 from autokernel.rules import Rules
 from autokernel.session import BuildRefused, ProblemLike, Session, build
 
-CONTROL_PAIRS = 6
-CONTROL_MARGIN = 0.8  # a K=1 speedup whose whole interval lies below this share of the K-call one's is batch-and-skip
-INTERFERENCE = 1.02
 LOG_CHARACTERS = 8000
 _sessions: weakref.WeakKeyDictionary[Executor, Session] = weakref.WeakKeyDictionary()
 
@@ -175,22 +172,24 @@ class _Run:
     def _compare(self, session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle, calls: int) -> Comparison | Mapping[str, Any]:
         def pairs(count: int, first: int) -> Mapping[str, Any]:
             return session.ask("pairs", session.deadline(2 * count * calls), {"candidate": worker, "opponent": opponent}, calls=calls,
-                               count=count, first=first, limit_s=self.rules.looks.first_look_s if first == 0 else self.rules.looks.budget_s)
+                               count=count, first=first, limit_s=self.rules.looks.first_look_s if first == 0 else self.rules.looks.budget_s,
+                               slower_below=self.rules.looks.slower_below)
 
         return measure.compare(name, pairs, session.null(calls), calls, self.rules, time.monotonic)
 
     def _control(self, session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle, many: Comparison) -> tuple[str, str] | None:
         """K=1 windows must agree with the K-call ones: else work of one call was spread over others."""
         null = session.null(1)
-        got = session.ask("pairs", session.deadline(2 * CONTROL_PAIRS), {"candidate": worker, "opponent": opponent}, calls=1,
-                          count=CONTROL_PAIRS, first=0, limit_s=self.rules.looks.budget_s)
+        got = session.ask("pairs", session.deadline(2 * self.rules.control_pairs), {"candidate": worker, "opponent": opponent}, calls=1,
+                          count=self.rules.control_pairs, first=0, limit_s=self.rules.looks.budget_s,
+                          slower_below=0.0)
         if "wrong" in got:
             return "performance", _wrong_in_window(got)
         one = measure.comparison(name, got, null, 1, self.rules.looks.alpha[-1])
         if min(one.candidate.median_ms, one.opponent.median_ms) < 2 * null.spread_ms:
             self.labels.append("K=1 control below the windows' resolution")
             return None
-        if one.high < CONTROL_MARGIN * many.low and one.candidate.median_ms > 2 * many.candidate.median_ms:
+        if one.high < self.rules.control_margin * many.low and one.candidate.median_ms > 2 * many.candidate.median_ms:
             return "performance", (f"batch-and-skip: {many.speedup:.2f}x in windows of {session.calls} calls but {one.speedup:.2f}x one call "
                                    "at a time; each call must do its own work")
         return None
@@ -204,7 +203,7 @@ class _Run:
             null = session.null(session.calls)
             alone = measure.median_interval([measure.net(w, null, session.calls) for w in before + after], 0.01)
             beside = measure.median_interval(made.opponent.samples_ms, 0.01)
-            if made.pairs > 3 and beside.low > INTERFERENCE * alone.high:
+            if made.pairs > 3 and beside.low > self.rules.interference * alone.high:
                 return "performance", (f"interference: {made.against} takes {beside.median:.4g} ms a call beside this candidate "
                                        f"and {alone.median:.4g} ms alone")
         return None

@@ -15,7 +15,6 @@ from autokernel.records import Comparison, Measurement
 from autokernel.rules import Looks, Rules
 
 FLOOR_MS = 1e-3  # a net window below this cannot be told from the null
-TIE = 0.01
 PROTOCOL = "window/1"
 
 
@@ -81,7 +80,7 @@ def comparison(against: str, windows: Mapping[str, Sequence[float]], null: Null,
 
 def decided(made: Comparison, looks: Looks) -> bool:
     """Whether no further look can be needed: clearly faster, clearly slower, or a tie within one per cent."""
-    return made.low > looks.keep_above or made.high < 1.0 or (made.low > 1 - TIE and made.high < 1 + TIE)
+    return made.low > looks.keep_above or made.high < 1.0 or (made.low > 1 - looks.tie_within and made.high < 1 + looks.tie_within)
 
 
 def compare(against: str, pairs: Callable[[int, int], Mapping[str, Any]], null: Null, calls: int, rules: Rules,

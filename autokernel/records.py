@@ -130,7 +130,8 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON values; `from_json` gives the same evaluation back. Non-finite floats become None."""
-        return _jsonable(asdict(self))
+        values: dict[str, Any] = _jsonable(asdict(self))
+        return values
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Evaluation:

@@ -32,6 +32,8 @@ class Looks:
     budget_s: float  # wall time of one comparison; then the interval stands as it is
     first_look_s: float  # the first look may take this long, so that slow problems get an interval at all
     keep_above: float = 1.01  # keep only if the interval's lower end exceeds this speedup
+    tie_within: float = 0.01  # an interval inside 1 +- this is a tie
+    slower_below: float = 0.67  # three first pairs all below this speedup end the comparison
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,10 @@ class Rules:
     ieee_ratio: float = 2.0
     emulated_ratio: float = 8.0
     blind_share: float = 0.10
+    repeat_times_eager: float = 4.0  # repeats may differ by this times eager's own spread, itself a sample of a few runs
+    control_pairs: int = 6  # pairs of one-call windows beside windows of several calls
+    control_margin: float = 0.8  # a one-call speedup wholly below this share of the other's is batch-and-skip
+    interference: float = 1.02  # an opponent slower than this beside the candidate, against alone, is interfered with
     deadlines: Deadlines = Deadlines()
 
     @property

@@ -78,7 +78,7 @@ class Session:
 
     def deadline(self, calls: int) -> float:
         """Broker's deadline for an order of that many calls: the judge's own per-call limits come first, problem code included."""
-        each = max(self.rules.deadlines.later_call_floor_s, self.rules.deadlines.later_call_times_eager * self.facts["eager_ms"] / 1e3)
+        each: float = max(self.rules.deadlines.later_call_floor_s, self.rules.deadlines.later_call_times_eager * self.facts["eager_ms"] / 1e3)
         return self.rules.deadlines.problem_s + each * calls
 
     def refresh(self, rules: Rules) -> None:

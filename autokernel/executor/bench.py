@@ -17,8 +17,9 @@ from autokernel.executor.draws import ProblemCode, ProblemFailed
 from autokernel.executor.link import Window, WorkerLink, input_bytes
 from autokernel.executor.oracle import InputSet, Oracle, output_rms
 
-CLEARLY_SLOWER = 0.8  # after 3 pairs, all below this speedup: stop
 WARM_WINDOWS = 2
+IDLE_BYTES = 2 << 30  # more than this unused in the judge's allocator goes back to the device before a worker needs memory
+KEEP_INPUT_BYTES = 1 << 30  # judged sets with larger inputs redraw them from their seed
 
 
 class Bench:
@@ -96,7 +97,10 @@ class Bench:
         """The pool's set of that kind and number, made where it is not there; large ones keep no inputs and are not pooled."""
         known = self.sets.get((kind, index))
         if known is None:
+            self._trim()
             known = self.oracle.judged_set(kind, self.next_seed())
+            if self.input_bytes > KEEP_INPUT_BYTES:
+                known.inputs = None
             held = sum(self._held(s) for s in self.sets.values())
             if held + self._held(known) <= self.rules["pool_bytes"]:
                 self.sets[(kind, index)] = known
@@ -137,7 +141,12 @@ class Bench:
                                   self.rules["rms_times_error"], output_rms(eager))
         return compare.quick_error(answer, eager, bound)
 
+    def _trim(self) -> None:
+        if self.device.type == "cuda" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > IDLE_BYTES:
+            torch.cuda.empty_cache()
+
     def _window(self, worker: WorkerLink, sets: list[tuple[Any, ...]], seed: int, timeout_s: float, null: bool = False) -> Window:
+        self._trim()
         return worker.window(sets, self.expected, self.oracle.signature, seed=seed if self.oracle.random else 0, timeout_s=timeout_s,
                              clone_aliases=self.oracle.aliases, null=null)
 
@@ -203,10 +212,12 @@ class Bench:
             times.append(self._window(worker, [self.code.draw(seed + call) for call in range(calls)], seed, self._deadline(calls)).ms)
         return {"ms": times[1:]}
 
-    def pairs(self, *, candidate: WorkerLink, opponent: WorkerLink, calls: int, count: int, first: int, limit_s: float) -> dict[str, Any]:
+    def pairs(self, *, candidate: WorkerLink, opponent: WorkerLink, calls: int, count: int, first: int, limit_s: float,
+              slower_below: float) -> dict[str, Any]:
         """`count` pairs of windows on fresh sets, order alternating; every output compared. Pair numbers begin at `first`.
 
-        `first` 0 is preceded by windows that do not count. Stops early after `limit_s` seconds, or where it is clearly slower.
+        `first` 0 is preceded by windows that do not count. Stops early after `limit_s` seconds, or after three pairs that are all
+        below the speedup `slower_below`.
         """
         start = time.monotonic()
         times: dict[str, list[float]] = {"candidate_ms": [], "opponent_ms": [], "candidate_event_ms": [], "opponent_event_ms": []}
@@ -226,7 +237,7 @@ class Bench:
                 del window
             if number - first >= 2 and time.monotonic() - start > limit_s:
                 break
-            if first == 0 and number == 2 and all(o < CLEARLY_SLOWER * c for c, o in zip(times["candidate_ms"], times["opponent_ms"], strict=True)):
+            if first == 0 and number == 2 and all(o < slower_below * c for c, o in zip(times["candidate_ms"], times["opponent_ms"], strict=True)):
                 break
         return dict(times)
 

@@ -162,7 +162,7 @@ class Executor:
 
     def judge(self, order: str, deadline_s: float, workers: dict[str, WorkerHandle], **arguments: Any) -> dict[str, Any]:
         """One request about attached workers, by role. The first of them is killed if the deadline passes."""
-        names = {role: worker.name for role, worker in workers.items()}
+        names: dict[str, Any] = {role: worker.name for role, worker in workers.items()}
         return self._ask(order, deadline_s, suspects=list(workers.values())[:1], **names, **arguments)
 
     # --- workers ---------------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def measure(device: torch.device) -> dict[str, Any]:
 
 def _best(action: Callable[[], object], device: torch.device) -> float:
     """Best of some repeats, in s."""
-    times = []
+    times: list[float] = []
     for _ in range(8):
         if device.type == "cuda":
             first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -47,7 +47,7 @@ def _best(action: Callable[[], object], device: torch.device) -> float:
             action()
             last.record()
             torch.cuda.synchronize(device)
-            times.append(first.elapsed_time(last) * 1e-3)
+            times.append(float(first.elapsed_time(last)) * 1e-3)
         else:
             start = time.perf_counter()
             action()

@@ -33,7 +33,7 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Any]) -> Any:
 def tensors(tree: Any) -> list[Tensor]:
     """All tensors of the tree, in order."""
     found: list[Tensor] = []
-    map_tensors(tree, lambda tensor: found.append(tensor) or tensor)
+    map_tensors(tree, found.append)
     return found
 
 
@@ -48,9 +48,9 @@ class ProblemCode:
         sys.modules[module.__name__] = module
         try:
             exec(compile(source, name, "exec"), module.__dict__)
-            self.model_class = module.Model  # type: ignore[attr-defined]
-            self.get_inputs = module.get_inputs  # type: ignore[attr-defined]
-            self.get_init_inputs = module.get_init_inputs  # type: ignore[attr-defined]
+            self.model_class = module.Model
+            self.get_inputs = module.get_inputs
+            self.get_init_inputs = module.get_init_inputs
         except Exception as error:
             raise ProblemFailed(f"its file does not load: {type(error).__name__}: {error}") from error
 

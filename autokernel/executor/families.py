@@ -35,12 +35,23 @@ def _signal(pid: int, number: int) -> None:
 
 
 def freeze(keeper: int) -> None:
-    """Stop every process of the family; looks again until a second listing shows no new one."""
+    """Stop every process of the family; looks again until a second listing shows no new one, then waits until all have stopped."""
     stopped: set[int] = set()
     while new := members(keeper) - stopped:
         for pid in new:
             _signal(pid, signal.SIGSTOP)
         stopped |= new
+    deadline = time.monotonic() + 1.0  # a process inside a system call stops when it comes back
+    while any(_runs(pid) for pid in stopped) and time.monotonic() < deadline:
+        time.sleep(0.0002)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "TtZX"
 
 
 def thaw(keeper: int) -> None:

@@ -159,17 +159,16 @@ class Oracle:
         return [_rms_difference(a, e) if a.is_floating_point() else 0.0 for a, e in zip(answers, exact, strict=True)]
 
     def _learn(self, made: InputSet) -> None:
-        largest, rms, change, change_rms = [], [], [], []
+        now = KindError([], [], [], [])
         for output, delta, moved in zip(made.outputs, made.deltas, made.changes, strict=True):
             if moved is None:
                 own = (0.0, 0.0, 0.0, 0.0)
             else:
                 u = (_peak(moved), _rms(moved))
                 own = (u[0], u[1], *u) if delta is None else (_peak(delta), _rms(delta), *u)
-            for store, value in zip((largest, rms, change, change_rms), own, strict=True):
+            for store, value in zip(vars(now).values(), own, strict=True):
                 store.append(value)
         seen = self.errors.get(made.kind)
-        now = KindError(largest, rms, change, change_rms)
         if seen is not None:
             now = KindError(*(list(map(max, a, b)) for a, b in zip(vars(seen).values(), vars(now).values(), strict=True)))
         self.errors[made.kind] = now

@@ -64,7 +64,8 @@ class Worker:
 
     def answer(self, request: wire.Request) -> wire.Reply:
         """The reply to one request; whatever the candidate raises goes to the text pipe and into the status."""
-        event_ms, signature, frames = 0.0, b"", ()
+        event_ms, signature = 0.0, b""
+        frames: tuple[wire.TensorFrame, ...] = ()
         status, code = wire.OK, wire.NO_CODE
         try:
             if request.kind == wire.LOAD:

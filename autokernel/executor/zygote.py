@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -30,7 +31,11 @@ def keep(fds: list[int], report: int, device: str, cpus: tuple[int, ...]) -> Non
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         os.setpgid(0, 0)
         from autokernel.executor import worker
-        worker.main(socket.socket(fileno=fds[0]), fds[1], device, cpus)
+        try:
+            worker.main(socket.socket(fileno=fds[0]), fds[1], device, cpus)
+        except BaseException:  # the text pipe is all that tells of it: this process ends without Python's own epilogue
+            traceback.print_exc()
+            sys.stderr.flush()
         os._exit(0)
     os.write(report, str(pid).encode())
     os.close(report)

@@ -6,8 +6,6 @@ from autokernel.gate.calls import Calls, fault_in
 from autokernel.records import Verdict
 from autokernel.rules import Rules
 
-SPREAD_TIMES_EAGER = 4.0  # eager's spread is a sample of a few runs, so its double is no fault
-
 
 def run(calls: Calls, rules: Rules) -> Verdict:
     """Bitwise equal where eager is, else no further apart than eager from itself (times a sampling allowance)."""
@@ -15,7 +13,7 @@ def run(calls: Calls, rules: Rules) -> Verdict:
     figures = {"spread": answer["spread"], "eager_spread": answer["eager_spread"]}
     if answer["overwritten"]:
         return Verdict("determinism", False, "an earlier output changed when forward was called again; clone it before returning it", figures)
-    if answer["spread"] > SPREAD_TIMES_EAGER * answer["eager_spread"]:
+    if answer["spread"] > rules.repeat_times_eager * answer["eager_spread"]:
         reason = f"the same inputs gave answers {answer['spread']:.3g} apart; eager's differ by {answer['eager_spread']:.3g}"
         return Verdict("determinism", False, reason, figures)
     if rules.second_process:

@@ -1,0 +1,207 @@
+"""Evaluation end to end on the CPU: right, wrong, broken and cheating candidates, each with its verdict, each followed by a right one."""
+# ruff: noqa: E501  a candidate's body stands on one line
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from autokernel import rules
+from autokernel.errors import BuilderUnavailable
+from autokernel.evaluate import evaluate
+from autokernel.executor import families
+from autokernel.executor.broker import Executor
+from autokernel.records import Candidate, Evaluation
+
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x, scale):
+        return torch.relu(self.linear(x)) * scale
+
+def get_inputs():
+    return [torch.rand(64, 96), 1.5]
+
+def get_init_inputs():
+    return [96]
+"""
+HEAD = """
+import torch, torch.nn as nn
+class ModelNew(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+        self.calls = 0
+        self.kept = {}
+    def forward(self, x, scale):
+"""
+RIGHT = HEAD + "        return torch.relu(self.linear(x)) * scale\n"
+FAST = replace(rules.QUICK, looks=rules.Looks(pairs=(6,), alpha=(0.05,), budget_s=0.5, first_look_s=2.0),
+               deadlines=rules.Deadlines(import_s=20, first_call_s=4, later_call_floor_s=3))
+STRICT = replace(rules.STRICT, looks=FAST.looks, deadlines=FAST.deadlines)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What evaluate() needs of a problem."""
+
+    uid: str
+    hash: str
+    source: str
+
+
+TASK = Task("L1/1", "linear-relu", PROBLEM)
+
+
+@pytest.fixture(scope="module")
+def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Executor]:
+    with Executor("cpu", tmp_path_factory.mktemp("store"), seed=7) as made:
+        yield made
+
+
+def judge(executor: Executor, source: str, *, using: rules.Rules = FAST, builder: str = "python", task: Task = TASK) -> Evaluation:
+    return evaluate(task, Candidate(source, builder), rules=using, executor=executor)
+
+
+def body(text: str) -> str:
+    return HEAD + "".join(f"        {line}\n" for line in text.strip().splitlines())
+
+
+def test_a_right_candidate_is_accepted_by_strict_with_all_five_stages_and_a_speedup_near_one(executor: Executor) -> None:
+    made = judge(executor, RIGHT, using=STRICT)
+    assert made.accepted, made.reason
+    assert [verdict.stage for verdict in made.verdicts] == ["smoke", "shape_sweep", "stability", "determinism", "edge_cases"]
+    assert made.oracle == "fp64" and made.precision_class == "ieee-grade"
+    pair = made.against("eager")
+    assert pair is not None and pair.pairs >= 3 and pair.low <= pair.speedup <= pair.high
+    assert Evaluation.from_json(made.to_json()) == made
+
+
+WRONG = {
+    "wrong shape": ("return (torch.relu(self.linear(x)) * scale)[:1]", "smoke", "has shape (1, 96), the reference's (64, 96)"),
+    "wrong dtype": ("return (torch.relu(self.linear(x)) * scale).double()", "smoke", "is float64, the reference's float32"),
+    "wrong structure": ("return (torch.relu(self.linear(x)) * scale,)", "smoke", "nested as [(T)]"),
+    "no tensor": ("return 3.0", "smoke", "other containers"),
+    "subclass": ("return nn.Parameter(x).as_subclass(type('Lazy', (torch.Tensor,), {}))", "smoke", "not a plain torch.Tensor"),
+    "NaN": ("return torch.relu(self.linear(x)) * float('nan')", "smoke", "NaN or infinite"),
+    "zeros": ("return torch.zeros(64, 96)", "smoke", "times the bound"),
+    "half precision": ("return (torch.relu(self.linear(x.bfloat16().float())) * scale)", "smoke", "times the bound"),
+    "one element": ("y = torch.relu(self.linear(x)) * scale\ny[63, 95] += 1e-3\nreturn y", "smoke", "element 6143"),
+    "changes its input": ("y = torch.relu(self.linear(x)) * scale\nx.zero_()\nreturn y", "smoke", "input 0 changed"),
+    "returns its input": ("x.copy_(torch.relu(self.linear(x)) * scale)\nreturn x", "smoke", "lies in an input's memory"),
+    "raises": ("raise RuntimeError('as planned')", "smoke", "as planned"),
+    "text that raises": ("class Bad(Exception):\n    def __str__(self): raise ValueError\nraise Bad()", "smoke", "raised an exception"),
+    "exits": ("raise SystemExit(0)", "smoke", "SystemExit"),
+    "crashes": ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", "smoke", "crashed"),
+    "never ends": ("while True: pass", "smoke", "too slow"),
+    "100 GB": ("return torch.ones(25 * 10**9) * torch.ones(25 * 10**9)", "smoke", ""),
+    "only without negatives": ("return self.linear(x).abs() * scale if (x < 0).any() else torch.relu(self.linear(x)) * scale", "stability", "range-specialised"),
+    "memory by address": ("key = x.data_ptr()\nif key not in self.kept: self.kept[key] = torch.relu(self.linear(x)) * scale\nreturn self.kept[key].clone()",
+                          "stability", "times the bound"),
+    "right a few times, then replays": ("self.calls += 1\nif self.calls <= 8: self.kept[0] = torch.relu(self.linear(x)) * scale\nreturn self.kept[0].clone()",
+                                       "performance", "a timed call"),
+    "overwrites its earlier output": ("self.kept.setdefault(0, torch.empty(64, 96)).copy_(torch.relu(self.linear(x)) * scale)\nreturn self.kept[0]",
+                                      "determinism", "clone it"),
+    "random": ("return torch.relu(self.linear(x)) * scale * (1 + 1e-7 * torch.randint(0, 2, (64, 96)))", "determinism", "apart"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_candidate_is_refused_where_it_should_be_and_the_next_evaluation_works(executor: Executor, name: str) -> None:
+    text, stage, reason = WRONG[name]
+    made = judge(executor, body(text))
+    assert not made.accepted and made.refused_by == stage, made.reason
+    assert reason in made.reason
+    assert judge(executor, RIGHT).accepted
+
+
+UNBUILDABLE = {
+    "syntax error": ("def forward(:\n", "does not compile"),
+    "no ModelNew": ("x = 1\n", "defines no class ModelNew"),
+    "raises when imported": ("raise ValueError('on import')\n", "on import"),
+    "exits when imported": ("import os\nos._exit(0)\n", "ended while it was imported"),
+    "hangs when imported": ("while True: pass\n", "took longer"),
+    "a package that is missing": ("import no_such_package_here\n", "not installed"),
+}
+
+
+@pytest.mark.parametrize("name", UNBUILDABLE)
+def test_a_file_that_cannot_be_imported_is_refused_by_build(executor: Executor, name: str) -> None:
+    text, reason = UNBUILDABLE[name]
+    made = judge(executor, text, using=replace(FAST, deadlines=replace(FAST.deadlines, import_s=3)))
+    assert made.refused_by == "build" and reason in made.reason
+
+
+def test_a_wrong_constructor_is_refused_by_smoke(executor: Executor) -> None:
+    made = judge(executor, RIGHT.replace("(self, width)", "(self)").replace("width, width", "96, 96"))
+    assert made.refused_by == "smoke" and "TypeError" in made.reason
+
+
+def test_a_million_lines_are_drained_and_capped(executor: Executor) -> None:
+    made = judge(executor, body("print('spam ' * 20 + '\\n' * 1, end='')\nfor i in range(200000): print('a line of text')\nreturn torch.relu(self.linear(x)) * scale")
+                 .replace("for i in range(200000)", "for i in range(200000 if not self.kept.setdefault('said', 0) else 0)"),
+                 using=replace(FAST, deadlines=replace(FAST.deadlines, first_call_s=30)))
+    assert len(made.log) <= 8000
+
+
+def test_children_of_a_candidate_do_not_outlive_it(executor: Executor, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    made = judge(executor, body(f"""
+import os, time
+if not self.kept:
+    self.kept[0] = 1
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            open({str(note)!r}, 'w').write(str(os.getpid()))
+            time.sleep(600)
+        os._exit(0)
+    time.sleep(0.3)
+return torch.relu(self.linear(x)) * scale"""))
+    assert made.accepted, made.reason
+    assert not Path(f"/proc/{int(note.read_text())}").exists()
+
+
+def test_a_reference_that_fails_is_the_problems_fault(executor: Executor) -> None:
+    broken = Task("L1/2", "broken", PROBLEM.replace("torch.relu(", "torch.no_such_function("))
+    made = judge(executor, RIGHT, task=broken)
+    assert made.refused_by == "problem" and "no_such_function" in made.reason
+    dies = Task("L1/3", "dies", PROBLEM.replace("    return [torch.rand(64, 96), 1.5]", "    import os; os._exit(9)"))
+    made = judge(executor, RIGHT, task=dies)
+    assert made.refused_by == "problem" and "died" in made.reason
+    assert judge(executor, RIGHT).accepted
+
+
+def test_a_forward_that_draws_is_reseeded_alike_on_both_sides(executor: Executor) -> None:
+    dropout = Task("L1/4", "dropout", PROBLEM.replace("torch.relu(self.linear(x))", "nn.functional.dropout(self.linear(x), 0.3)"))
+    right = RIGHT.replace("torch.relu(self.linear(x))", "nn.functional.dropout(self.linear(x), 0.3)")
+    made = judge(executor, right, task=dropout)
+    assert made.accepted, made.reason
+    assert made.oracle == "eager fp32: forward draws random numbers"
+    assert judge(executor, RIGHT, task=dropout).refused_by == "smoke"
+
+
+def test_a_cuda_candidate_cannot_run_here_and_says_what_is_missing(executor: Executor) -> None:
+    source = 'import native\nCUDA_SRC = r"""extern "C" int f(float* y, void* s) { return 0; }"""\nSIGNATURES = {"f": "f32* y"}\n' + RIGHT
+    with pytest.raises(BuilderUnavailable) as caught:
+        judge(executor, source, builder="cuda")
+    assert caught.value.exit_code == 3
+
+
+def test_a_family_is_listed_frozen_and_killed_wherever_its_members_went(executor: Executor) -> None:
+    worker = executor.spawn()
+    assert families.members(worker.keeper) == {worker.pid}
+    families.freeze(worker.keeper)
+    assert "T" in Path(f"/proc/{worker.pid}/stat").read_text().split(")")[1].split()[0]
+    families.thaw(worker.keeper)
+    executor.stop(worker)
+    assert not Path(f"/proc/{worker.pid}").exists()
