@@ -35,13 +35,13 @@ def native_module(library: Path, signatures: tuple[Signature, ...], kind: str) -
     try:
         loaded = ctypes.CDLL(str(library))
     except OSError as error:
-        raise ImportError(f"the compiled library cannot be loaded: {error}") from error
+        raise ImportError(f"the compiled library cannot be loaded ({error}); check what it links against.") from error
     module = ModuleType("native", "Compiled launchers of this candidate.")
     for signature in signatures:
         try:
             launcher = getattr(loaded, signature.name)
         except AttributeError:
-            raise ImportError(f"the compiled library does not export '{signature.name}'; declare it extern \"C\".") from None
+            raise ImportError(f"the compiled library does not export '{signature.name}'; it must be extern \"C\".") from None
         setattr(module, signature.name, _bind(launcher, signature, kind, _error_namer(loaded, kind)))
     return module
 

@@ -22,16 +22,15 @@ _ALLOWED = {
         r"-std=c\+\+(17|20)",
     ),
 }
-_SHOWN = {
+SHOWN = {
     "cuda": "--use_fast_math, --ftz=, --fmad=, --prec-div=, --prec-sqrt= (true or false), --maxrregcount=N, --extra-device-vectorization, "
     "-std=c++17, -std=c++20",
     "cpp": "-O1, -O2, -O3, -ffast-math, -fno-math-errno, -fno-trapping-math, -fno-signed-zeros, -fno-tree-vectorize, -fassociative-math, "
     "-freciprocal-math, -ffinite-math-only, -funroll-loops, -fopenmp, -ffp-contract=, -mprefer-vector-width=, -std=c++17, -std=c++20",
 }
+"""The allowed flags in words, for messages."""
 
 
-def refused_flag(flag: str, kind: str) -> str | None:
-    """Why `flag` may not be passed to the compiler of `kind` ("cuda", "cpp"), with those that may; None where it may."""
-    if any(re.fullmatch(pattern, flag, re.ASCII) for pattern in _ALLOWED[kind]):
-        return None
-    return f"flag {flag!r} is not allowed; choose from {_SHOWN[kind]}."
+def is_allowed(flag: str, kind: str) -> bool:
+    """Whether a candidate may pass `flag` to the compiler of `kind` ("cuda", "cpp")."""
+    return any(re.fullmatch(pattern, flag, re.ASCII) for pattern in _ALLOWED[kind])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from autokernel.builders.flags import refused_flag
+from autokernel.builders.flags import SHOWN, is_allowed
 from autokernel.builders.signatures import Signature, parse_signature
 from autokernel.builders.syntax import CandidateFault, assignments, parse
 
@@ -83,8 +83,7 @@ def _flags(tree: ast.Module, name: str, kind: str) -> tuple[str, ...]:
     for item in node.elts:
         if not (isinstance(item, ast.Constant) and isinstance(item.value, str)):
             raise CandidateFault(f"{where} must be a list literal of strings.")
-        reason = refused_flag(item.value, kind)
-        if reason:
-            raise CandidateFault(f"{where}: {reason}")
+        if not is_allowed(item.value, kind):
+            raise CandidateFault(f"{where}: flag {item.value!r} is not allowed; choose from {SHOWN[kind]}.")
         flags.append(item.value)
     return tuple(flags)

@@ -47,7 +47,7 @@ def parse_signature(name: str, text: str, line: int) -> Signature:
     for position, part in enumerate(filter(None, map(str.strip, text.split(","))), start=1):
         match = _ARGUMENT.fullmatch(part)
         if match is None:
-            raise CandidateFault(f"{where}: argument {position} is '{part}'; write it as TYPE NAME, for example 'f32* x' or 'i64 n'.")
+            raise CandidateFault(f"{where}: argument {position} is '{part}', but must be TYPE NAME, for example 'f32* x' or 'i64 n'.")
         kind = match[1] + match[2]
         if kind == "void*" and match[3] == "stream":
             raise CandidateFault(f"{where}: remove 'void* stream'; the binding adds it after the arguments that are written here.")

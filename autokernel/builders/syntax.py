@@ -21,7 +21,7 @@ def parse(source: str) -> ast.Module:
         text = f"\n    {error.lineno} | {error.text.rstrip()}" if error.text and error.lineno else ""
         raise CandidateFault(f"{line}error: {error.msg}{text}") from error
     except (ValueError, RecursionError, MemoryError) as error:  # null bytes, lone surrogates, absurd nesting
-        raise CandidateFault(f"error: the file cannot be parsed as Python ({type(error).__name__}: {error}).") from error
+        raise CandidateFault(f"error: the file must be Python text, and cannot be parsed ({type(error).__name__}: {error}).") from error
 
 
 def detect(source: str) -> str:
