@@ -124,7 +124,7 @@ class _Run:
                 opponents["incumbent"] = session.opponent("incumbent", incumbent, build(session, incumbent))
             except (BuildRefused, WorkerFault) as fault:
                 raise ProblemFault("incumbent fails", str(fault)) from fault
-        return {name: worker for name, worker in opponents.items() if name in against}
+        return {name: opponents[name] for name in ("incumbent", "eager", "compile") if name in against and name in opponents}
 
     def _stage(self) -> str:
         done = [verdict.stage for verdict in self.verdicts]
@@ -162,6 +162,8 @@ class _Run:
                 return "performance", _wrong_in_window(got)
             self.comparisons.append(got)
             self.times["candidate"], self.times[name] = got.candidate.median_ms, got.opponent.median_ms
+            if name == "incumbent" and not self.rules.second_process and got.low <= self.rules.looks.keep_above:
+                break  # it will not be kept, so the search need not know its time against the others
             if session.calls > 1 and got.pairs > 3:
                 with self.timed("K=1 control"):
                     refusal = self._control(session, worker, name, opponent, got)

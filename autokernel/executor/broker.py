@@ -28,6 +28,7 @@ from autokernel.executor.text_pipe import TextPipe
 from autokernel.machine import describe
 
 GRACE_S = 20.0  # for the judge to notice that a worker was killed
+_JUDGE_ENV = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}  # its idle threads must not spin on the workers' cores
 START_S = 180.0  # for judge and zygote to import torch on a slow machine
 
 
@@ -42,11 +43,12 @@ class WorkerHandle:
 class Executor:
     """Runs evaluation work on one device ("cpu", "cuda:0"). `store` keeps builds and baseline caches between runs.
 
-    `seed` makes a session's secret draws repeatable; None takes a fresh secret. Raises MissingOnMachine where torch is not installed.
+    `seed` makes a session's secret draws repeatable; None takes a fresh secret. `compiles` has workers start with torch.compile
+    imported, which saves seconds for each torch.compile baseline. Raises MissingOnMachine where torch is not installed.
     """
 
-    def __init__(self, device: str, store: Path, *, memory_gb: float | None = None, seed: int | None = None) -> None:
-        self.device, self.store, self.memory_gb = device, store, memory_gb
+    def __init__(self, device: str, store: Path, *, memory_gb: float | None = None, seed: int | None = None, compiles: bool = False) -> None:
+        self.device, self.store, self.memory_gb, self.compiles = device, store, memory_gb, compiles
         self.seed = secrets.randbits(62) if seed is None else seed
         self.folder = Path(tempfile.mkdtemp(prefix="autokernel-"))
         self.cpus = tuple(sorted(os.sched_getaffinity(0)))
@@ -62,8 +64,9 @@ class Executor:
         if importlib.util.find_spec("torch") is None:
             raise MissingOnMachine("torch is not installed.", hint='Install it: pip install "torch>=2.9,<2.14".')
         self.store.mkdir(parents=True, exist_ok=True)
+        self._judge = self._start("autokernel.executor.judge", _JUDGE_ENV)  # imports torch while the zygote does
         self._start_zygote()
-        self._start_judge()
+        self._hello = self._ask("hello", START_S)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -87,11 +90,12 @@ class Executor:
         return process, ours
 
     def _start_judge(self) -> None:
-        self._judge = self._start("autokernel.executor.judge", {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"})
+        self._judge = self._start("autokernel.executor.judge", _JUDGE_ENV)
         self._hello = self._ask("hello", START_S)
 
     def _start_zygote(self) -> None:
-        env = {"PYTHONDONTWRITEBYTECODE": "1", "CUDA_MODULE_LOADING": "LAZY"}
+        env = {"PYTHONDONTWRITEBYTECODE": "1", "CUDA_MODULE_LOADING": "LAZY", "TORCHINDUCTOR_COMPILE_THREADS": "1",
+               "AUTOKERNEL_WARM_COMPILE": "1" if self.compiles else ""}
         if self.device == "cpu":
             env |= {"CUDA_VISIBLE_DEVICES": "", "TRITON_INTERPRET": "1"}
         self._zygote = self._start("autokernel.executor.zygote", env)

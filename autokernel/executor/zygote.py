@@ -84,6 +84,8 @@ def main() -> None:
         import triton  # noqa: F401
     except ImportError:
         pass  # builders say so where a candidate needs it
+    if os.environ.get("AUTOKERNEL_WARM_COMPILE"):
+        import torch._inductor.compile_fx  # noqa: F401  imports only; compiling happens in the workers
     import autokernel.executor.worker  # noqa: F401
     control.send(b"{}")
     serve(control)
