@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from types import ModuleType
 from autokernel.builders.loading import import_candidate
 from autokernel.builders.protocol import BuildResult
 from autokernel.builders.syntax import CandidateFault, compiles_on_import, parse
+from autokernel.builders.toolchain import find_ninja
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,11 @@ class PythonBuilder:
         return compiles_on_import(source)
 
     def worker_env(self, device: str) -> Mapping[str, str]:
-        """Nothing."""
-        return {}
+        """A PATH with ninja on it: load_inline looks for it there, and a venv that is not activated has it elsewhere."""
+        ninja = find_ninja()
+        if ninja is None or shutil.which("ninja"):
+            return {}
+        return {"PATH": os.environ.get("PATH", os.defpath) + os.pathsep + str(Path(ninja).parent)}
 
 
 def parsed_only(source: str) -> BuildResult:

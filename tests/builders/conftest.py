@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 CPP = """import torch
@@ -79,3 +81,19 @@ class ModelNew(torch.nn.Module):
 def candidates() -> dict[str, str]:
     """A right candidate for each builder, by its name; each doubles its input."""
     return {"cpp": CPP, "cuda": CUDA, "triton": TRITON, "python": PYTHON}
+
+
+@pytest.fixture
+def command_lines():
+    """A function that gives the command lines of all processes."""
+
+    def read() -> list[str]:
+        lines = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                lines.append(path.read_text(errors="replace").replace("\0", " "))
+            except OSError:
+                continue  # it has just ended
+        return lines
+
+    return read

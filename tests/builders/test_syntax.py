@@ -67,6 +67,12 @@ def test_builders_are_found_by_scanning():
         builders.get("rust")
 
 
+def test_load_inline_finds_ninja_in_a_venv_that_is_not_activated(monkeypatch, tmp_path):
+    monkeypatch.setattr("autokernel.builders.python.find_ninja", lambda: "/venv/bin/ninja")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert builders.get("python").worker_env("cpu") == {"PATH": f"{tmp_path}:/venv/bin"}
+
+
 def test_builders_import_without_torch():
     code = "import sys; from autokernel import builders; builders.names(); sys.exit('torch' in sys.modules or 'triton' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
