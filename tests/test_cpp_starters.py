@@ -13,8 +13,9 @@ from autokernel.proposers.emit import reference
 from autokernel.proposers.emit_cpp import emit
 from autokernel.proposers.emit_native import cpp_candidate
 from autokernel.proposers.graph import read
-from autokernel.proposers.program import row_program
-from autokernel.proposers.templates import describe, trace
+from autokernel.proposers.lower import row_program
+from autokernel.proposers.templates import headline
+from autokernel.proposers.trace import trace
 
 FOLDER = Path(__file__).resolve().parents[1] / "autokernel" / "cpp_kernels"
 HEAD = "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n"
@@ -45,7 +46,7 @@ def written(name: str) -> str:
     graph = read(trace(problem(name)))
     program = row_program(graph)
     kernel = emit(program, graph)
-    text = cpp_candidate(program, graph, kernel, reference(problem(name)), kernel.params, describe(program)[0].upper() + describe(program)[1:] + ".")
+    text = cpp_candidate(program, graph, kernel, reference(problem(name)), kernel.params, headline(program))
     shape = {"space": list(program.space), "reduced": list(program.reduced)}
     literals = f'OP = "{name}"\nSHAPE = {shape}\nSPACE = {SPACES.get(name, ROWS)}\n'.replace("'", '"')
     return text.replace("PARAMS =", literals + "PARAMS =", 1)

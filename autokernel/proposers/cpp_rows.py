@@ -79,9 +79,10 @@ def _pass(words: Expressions, stats: Sequence[int], known: Sequence[int], shared
     lines = [f"{'double' if ops[s] in ('sum', 'prod') else 'float'} s{s} = {START[ops[s]]};" for s in stats]
     each = "for (int64_t item = 0; item < items; ++item) {"
     if shared:
+        places = {s: f"parts[item * {len(stats)} + {n}]" for n, s in enumerate(stats)}
         lines += [f"std::vector<float> parts(items * {len(stats)});", PARALLEL, each, *("    " + line for line in loop),
-                  *(f"    parts[item * {len(stats)} + {n}] = b{s};" for n, s in enumerate(stats)), "}", each,
-                  *(f"    const float b{s} = parts[item * {len(stats)} + {n}];" for n, s in enumerate(stats)), *("    " + t for t in total), "}"]
+                  *(f"    {places[s]} = b{s};" for s in stats), "}", each,
+                  *(f"    const float b{s} = {places[s]};" for s in stats), *("    " + t for t in total), "}"]
     else:
         lines += [each, *("    " + line for line in [*loop, *total]), "}"]
     return [*lines, *(f"const float r{s} = (float)s{s};" for s in stats)]
@@ -93,8 +94,8 @@ def _arg_pass(words: Expressions, s: int, known: Sequence[int]) -> list[str]:
     op = "amax" if stat.op == "argmax" else "amin"
     value = words.name(stat.expr)
     loop = [f"for (int64_t k = 0; k < {words.inner.size}; ++k) {{", *("    " + line for line in words.body([stat.expr], known))]
-    return [*words.pointers("p", "u", []), "(void)q;", f"float b{s} = {START[op]};", f"#pragma omp simd reduction({SIMD[op]} : b{s})",
-            *loop, "    " + accumulate(f"b{s}", op, value), "}", f"int64_t r{s} = 0;",
+    start = [f"float b{s} = {START[op]};", f"#pragma omp simd reduction({SIMD[op]} : b{s})"]
+    return [*words.pointers("p", "u", []), "(void)q;", *start, *loop, "    " + accumulate(f"b{s}", op, value), "}", f"int64_t r{s} = 0;",
             *loop, f"    if ({value} == b{s} || {value} != {value}) {{ r{s} = k; break; }}", "}"]
 
 

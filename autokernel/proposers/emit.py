@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autokernel.proposers.graph import Graph, Unmatchable
+from autokernel.proposers.graph import Graph, Unmatchable, contiguous_strides, numel
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ def reference(source: str) -> Reference:
         return Reference(arguments, "", "")
     if set(methods) - {"forward", "__init__"} & _called(construct):
         raise Unmatchable("the constructor calls other methods")
+    if len(construct.body) > 1 and ast.get_docstring(construct) is not None:
+        construct.body.pop(0)
     keeps = _needed(tree, construct)
     return Reference(arguments, "\n".join(ast.unparse(n) for n in keeps), ast.unparse(_Renamed().visit(construct)))
 
@@ -83,6 +85,19 @@ def operand_text(graph: Graph, number: int, arguments: Sequence[str]) -> str:
         return arguments[operand.position]
     return "self." + ".".join(operand.name.split(".")) if all(p.isidentifier() for p in operand.name.split(".")) \
         else f"self.get_parameter({operand.name!r})"
+
+
+def leaf_text(graph: Graph, number: int, shape: Sequence[int], stride: Sequence[int], offset: int, arguments: Sequence[str]) -> str:
+    """How forward's body names a view of an operand, in the plainest words that say it."""
+    operand, name = graph.operands[number], operand_text(graph, number, arguments)
+    if not operand.contiguous:
+        raise Unmatchable("an input that is not contiguous")
+    same = all(a == b or s == 1 for a, b, s in zip(stride, contiguous_strides(shape), shape, strict=True))
+    if same and offset == 0 and numel(shape) == numel(operand.shape):
+        return name if tuple(shape) == operand.shape else f"{name}.view({tuple(shape)})"
+    if len(operand.shape) == 2 and tuple(shape) == operand.shape[::-1] and tuple(stride) == operand.stride[::-1] and offset == 0:
+        return f"{name}.t()"
+    return f"{name}.as_strided({tuple(shape)}, {tuple(stride)}, {offset})"
 
 
 def model_class(ref: Reference, call: str, doc: str) -> str:

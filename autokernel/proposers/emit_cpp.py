@@ -67,6 +67,7 @@ def _final(words: Expressions) -> list[str]:
         return []
     lines = []
     for fold in range(program.folds):
-        lines += [f"double f{fold} = 0;", f"for (int64_t row = 0; row < {program.rows}; ++row) f{fold} += folded[{fold} * {program.rows} + row];"]
+        each = f"for (int64_t row = 0; row < {program.rows}; ++row)"
+        lines += [f"double f{fold} = 0;", f"{each} f{fold} += folded[{fold} * {program.rows} + row];"]
     lines += [words.statement(n) for n in words.order([program.final]) if program.nodes[n].op not in NAMED]
     return [*lines, f"y[0] = {words.name(program.final)};"]

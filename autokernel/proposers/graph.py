@@ -42,7 +42,7 @@ class Value:
     """One value of the graph. `op`: "leaf", "const", "scalar", "view", a pointwise name, one of REDUCTIONS, or "aten:NAME".
 
     leaf: attrs operand (number), stride, offset; const: attrs value; scalar: attrs input (position); view: attrs stride, offset (in its
-    base's storage); a reduction: attrs dims, keepdim; anything else: attrs call = (args, kwargs) with Values in the places of tensors.
+    base's storage); a reduction: attrs dims, keepdim. Whatever an aten call gave has attrs call, also where it was taken apart.
     """
 
     op: str
@@ -50,6 +50,16 @@ class Value:
     shape: tuple[int, ...]
     dtype: str
     attrs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """The aten call that gave a value: its name without "aten.", arguments with Values for tensors, and which output it was."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    place: int
 
 
 @dataclass(frozen=True)

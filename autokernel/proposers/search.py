@@ -101,8 +101,8 @@ class _Problem:
         params.update({k: trial.suggest_categorical(f"{template.name}.{k}", choices) for k, choices in template.space.items()})
         chosen = ", ".join(f"{k}={v}" for k, v in params.items() if k in template.space)
         how = "first choice" if all(params[k] == template.params[k] for k in template.space) else "tuning"
-        return trial, Candidate(template.render(params), template.builder, parent=best.candidate if best else None, proposer=SearchProposer.name,
-                                note=f"{template.idea}; {how}: {chosen}"[:200])
+        return trial, Candidate(template.render(params), template.builder, parent=best.candidate if best else None,
+                                proposer=SearchProposer.name, note=f"{template.idea}; {how}: {chosen}"[:200])
 
 
 def value(evaluation: Evaluation) -> float:

@@ -27,7 +27,7 @@ class Starter:
     shape: Mapping[str, Any]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def starters(backend: str) -> Mapping[str, Starter]:
     """The starters of a backend ("cpp", "triton", "cuda") by file name; empty where the folder is not there."""
     found: dict[str, Starter] = {}
@@ -46,7 +46,8 @@ def starter(backend: str, name: str) -> Starter:
     try:
         return starters(backend)[name]
     except KeyError:
-        raise MissingOnMachine(f"the {backend} starter '{name}' is missing.", hint="Install autokernel again: its kernels were left out.") from None
+        hint = "Install autokernel again: its kernels were left out."
+        raise MissingOnMachine(f"the {backend} starter '{name}' is missing.", hint=hint) from None
 
 
 def _literals(text: str) -> dict[str, Any]:

@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import autokernel
+from autokernel.proposers import match, match_linear, match_norms
 from autokernel.proposers.cpp_expressions import Expressions
 from autokernel.proposers.cpp_rows import shares_rows
 from autokernel.proposers.emit import Reference, reference
 from autokernel.proposers.emit_cpp import emit
 from autokernel.proposers.emit_native import cpp_candidate
-from autokernel.proposers.graph import Graph, Unmatchable, read
-from autokernel.proposers.program import Program, row_program
-from autokernel.proposers.starters import starter
+from autokernel.proposers.emit_triton import fill
+from autokernel.proposers.graph import Graph, Unmatchable, Value, read
+from autokernel.proposers.lower import row_program
+from autokernel.proposers.program import Program
+from autokernel.proposers.starters import starter, starters
 
 TRACE_TIMEOUT_S = 240.0
 
@@ -76,6 +79,12 @@ def describe(program: Program) -> str:
     return f"{family(program)}: {what} over dim {dims} of {shape} in {passes} reducing pass{'es' if passes > 1 else ''}"
 
 
+def headline(program: Program) -> str:
+    """`describe` as a sentence."""
+    words = describe(program)
+    return f"{words[0].upper()}{words[1:]}."
+
+
 def cpp_templates(source: str, graph: Graph) -> list[Template]:
     """Templates for the CPU. Raises Unmatchable where there is none."""
     ref = reference(source)
@@ -101,7 +110,46 @@ class _CppPlan:
         """The candidate's text."""
         kernel = emit(self.program, self.graph, bool(params.get("keep", True)))
         launch = {k: v for k, v in params.items() if k in kernel.params}
-        return cpp_candidate(self.program, self.graph, kernel, self.ref, launch, describe(self.program)[0].upper() + describe(self.program)[1:] + ".")
+        return cpp_candidate(self.program, self.graph, kernel, self.ref, launch, headline(self.program))
+
+
+MATCHERS = (match_linear.diagonal, match.elementwise, match_norms.softmax, match_norms.layer_norm, match_norms.group_norm,
+            match_norms.rms_norm, match_norms.norm_scale, match_norms.cross_entropy, match_norms.triplet_loss, match.reduction,
+            match_linear.matmul, match_linear.attention, match_linear.pooling, match_linear.depthwise, match_linear.scan)
+
+
+def starter_templates(source: str, graph: Graph, backend: str) -> list[Template]:
+    """Templates that fill a Triton starter. Raises Unmatchable where none fits."""
+    if len(graph.outputs) != 1 or not graph.single:
+        raise Unmatchable("more than one output")
+    found = match.first(MATCHERS, graph, graph.outputs[0])
+    if found is None:
+        raise Unmatchable(first_opaque(graph.outputs[0]))
+    ref = reference(source)
+    chosen = next((s for s in starters(backend).values() if s.op == found.op), None)
+    if chosen is None:
+        raise Unmatchable(f"no {backend} starter for {found.op}")
+    doc = found.idea[0].upper() + found.idea[1:] + "."
+
+    def render(params: Mapping[str, Any]) -> str:
+        return fill(chosen, found, graph, ref, params, doc)
+
+    render(chosen.params)  # what cannot be said is found now
+    space = {name: list(choices) for name, choices in chosen.space.items()}
+    return [Template(chosen.name, backend, f"{found.op}: {found.idea}", chosen.params, space, render)]
+
+
+def first_opaque(root: Value) -> str:
+    """The operation nearest to the output that no starter knows."""
+    seen: set[int] = set()
+    queue = [root]
+    while queue:
+        value = queue.pop(0)
+        if value.op.startswith("aten:"):
+            return value.op.removeprefix("aten:")
+        queue += [a for a in value.args if id(a) not in seen]
+        seen |= {id(a) for a in value.args}
+    return "no starter for this combination of operations"
 
 
 def templates(source: str, backend: str, device: str) -> list[Template]:
@@ -115,4 +163,4 @@ def templates(source: str, backend: str, device: str) -> list[Template]:
         raise Unmatchable(f"input {graph.other_inputs[0]} is neither a tensor nor a float")
     if wanted == "cpp":
         return cpp_templates(source, graph)
-    raise Unmatchable(f"no {wanted} template fits")
+    return starter_templates(source, graph, wanted)

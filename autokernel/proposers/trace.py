@@ -35,7 +35,7 @@ class Recorder(TorchDispatchMode):
     """
 
     def __init__(self, fake: FakeTensorMode) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.fake = fake
         self.nodes: list[dict[str, Any]] = []
         self.ops: list[dict[str, Any]] = []

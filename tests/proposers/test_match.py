@@ -1,0 +1,112 @@
+"""What a graph is matched to depends on operations and shapes alone, whether they come from the library or from a formula."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autokernel.proposers import match
+from autokernel.proposers.graph import Graph, Unmatchable, read
+from autokernel.proposers.lower import row_program
+from autokernel.proposers.templates import MATCHERS, starter_templates
+from autokernel.proposers.trace import trace
+from kernelbench_bridge import load_level
+
+LEVEL_1 = os.environ.get("AUTOKERNEL_KERNELBENCH_DIR")
+_spec = importlib.util.spec_from_file_location("search_problems", Path(__file__).with_name("problems.py"))
+assert _spec is not None and _spec.loader is not None
+problems: Any = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(problems)
+EXPECTED = {
+    "chain": "elementwise", "activations": "elementwise", "scalar": "elementwise", "softmax": "softmax", "log_softmax_middle": "softmax",
+    "layer_norm": "layernorm", "layer_norm_formula": "layernorm", "rms_norm_channels": "rmsnorm", "batch_norm": "groupnorm",
+    "instance_norm": "groupnorm", "group_norm": "groupnorm", "frobenius": "norm_scale", "l1_mean": "norm_scale", "sum_middle": "reduce",
+    "argmax_middle": "reduce", "argmin_last": "reduce", "hinge": "reduce", "huber": "reduce", "kl": "reduce",
+    "cross_entropy": "cross_entropy", "triplet": "triplet_loss", "logsumexp": None,
+    "matmul": "matmul", "linear_relu": "matmul", "lower": "matmul", "einsum": "matmul", "diagonal": None,
+    "diagonal_broadcast": "diag_matmul", "max_pool1d": "pooling", "avg_pool3d": "pooling", "depthwise": "depthwise_conv",
+    "cumsum_reverse": "scan", "cumsum_exclusive": "scan", "masked_cumsum": "scan", "cumprod": "scan", "attention": "attention",
+}
+
+
+def graph_of(source: str) -> Graph:
+    return read(trace(source))
+
+
+def matched(source: str) -> match.Match | None:
+    graph = graph_of(source)
+    return match.first(MATCHERS, graph, graph.outputs[0])
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_each_kind_of_problem_finds_its_starter(name: str) -> None:
+    found = matched({**problems.ROWS, **problems.OTHERS}[name])
+    assert (found.op if found else None) == EXPECTED[name]
+
+
+@pytest.mark.parametrize(("name", "shape"), [
+    ("log_softmax_middle", {"dim": 1, "log": True}),
+    ("layer_norm_formula", {"ndim": 1, "eps": 1e-5}),
+    ("rms_norm_channels", {"dim": 1, "eps": 1e-5}),
+    ("l1_mean", {"kind": "l1", "dim": 1, "mean": True, "eps": 0.0}),
+    ("frobenius", {"kind": "l2", "dim": None, "mean": False, "eps": 0.0}),
+    ("sum_middle", {"kind": "sum", "dim": 1, "keepdim": True, "divide": None}),
+    ("lower", {"triangular": "lower", "triangular_inputs": True}),
+    ("cumsum_reverse", {"kind": "sum", "dim": 1, "reverse": True, "exclusive": False}),
+    ("cumsum_exclusive", {"kind": "sum", "dim": 1, "reverse": False, "exclusive": True}),
+    ("max_pool1d", {"kind": "max", "kernel": [1, 4], "stride": [1, 2], "padding": [0, 1], "dilation": [1, 2], "ceil_mode": False,
+                    "count_include_pad": True}),
+])
+def test_the_facts_of_a_problem_are_read_from_its_graph(name: str, shape: dict[str, Any]) -> None:
+    found = matched({**problems.ROWS, **problems.OTHERS}[name])
+    assert found is not None and dict(found.shape) == shape
+
+
+@pytest.mark.parametrize("forward", [
+    "x: return x / torch.sqrt(torch.sum(x, dim=1, keepdim=True) + 1e-5)",  # not squared
+    "x: return x / torch.sqrt(torch.mean(x ** 2, dim=1, keepdim=True) * 2 + 1e-5)",
+    "x: return 2 * x / torch.sqrt(torch.mean(x ** 2, dim=1, keepdim=True) + 1e-5)",
+    "x: return torch.exp(x - x.amax(1, keepdim=True)) / torch.exp(x - x.amax(1, keepdim=True)).mean(1, keepdim=True)",
+])
+def test_a_formula_that_is_nearly_a_norm_is_not_taken_for_one(forward: str) -> None:
+    assert matched(problems.problem(forward, "torch.rand(5, 9)")) is None
+
+
+@pytest.mark.parametrize("forward", ["x: return torch.cumsum(x, 0, dtype=torch.float64)", "x: return x.flip(1)", "x: return x[:, ::2] + 1.0"])
+def test_what_no_starter_does_is_no_match(forward: str) -> None:
+    found = matched(problems.problem(forward, "torch.rand(6, 8)"))
+    assert found is None or found.op == "elementwise"
+
+
+def test_dead_operations_do_not_hinder() -> None:
+    found = matched(problems.problem("x: y = torch.fft.fft(x); return torch.relu(x)", "torch.rand(6, 8)"))
+    assert found is not None and found.op == "elementwise"
+
+
+def test_a_row_program_says_what_it_cannot_do() -> None:
+    with pytest.raises(Unmatchable, match="convolution"):
+        row_program(graph_of(problems.problem("x: return self.c(x)", "torch.rand(1, 3, 8, 8)", "self.c = nn.Conv2d(3, 4, 3)")))
+
+
+@pytest.mark.skipif(not LEVEL_1, reason="set AUTOKERNEL_KERNELBENCH_DIR to the folder of KernelBench's parquet files")
+def test_two_thirds_of_level_1_find_a_triton_starter_and_a_third_a_row_program() -> None:
+    triton: Counter[str] = Counter()
+    rows = 0
+    for problem in load_level(1, source=str(Path(LEVEL_1 or ""))).problems:
+        graph = graph_of(problem.source)
+        try:
+            triton[starter_templates(problem.source, graph, "triton")[0].name] += 1
+        except Unmatchable:
+            pass
+        try:
+            row_program(graph)
+            rows += 1
+        except Unmatchable:
+            pass
+    assert sum(triton.values()) >= 68, triton
+    assert rows >= 37
