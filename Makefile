@@ -22,11 +22,12 @@ clean:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV) || { echo "No virtual environment could be made: install Python 3.10 or newer with its venv module (Debian: python3-venv), or set PYTHON."; rm -rf $(VENV); exit 3; }
 
-# An index that hiccups once should not fail the whole run: each install is tried twice.
+# An index that hiccups once should not fail the whole run: each install is tried twice. Byte code is left to the first import: compiling
+# all of torch takes as long as the rest of the install, and most of it is never imported.
 $(VENV)/.installed: $(BIN)/python setup.py pyproject.toml
-	$(BIN)/python -m pip install --quiet -e . || { sleep 10; $(BIN)/python -m pip install --quiet -e .; }
+	$(BIN)/python -m pip install --quiet --no-compile -e . || { sleep 10; $(BIN)/python -m pip install --quiet --no-compile -e .; }
 	touch $@
 
 $(VENV)/.installed-test: $(BIN)/python setup.py pyproject.toml
-	$(BIN)/python -m pip install --quiet -e '.[test]' || { sleep 10; $(BIN)/python -m pip install --quiet -e '.[test]'; }
+	$(BIN)/python -m pip install --quiet --no-compile -e '.[test]' || { sleep 10; $(BIN)/python -m pip install --quiet --no-compile -e '.[test]'; }
 	touch $@ $(VENV)/.installed
