@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from autokernel import rules
 from autokernel.errors import BuilderUnavailable
 from autokernel.evaluate import evaluate
-from autokernel.executor import families
+from autokernel.executor import families, wire
 from autokernel.executor.broker import Executor
 from autokernel.records import Candidate, Evaluation
 
@@ -205,3 +207,19 @@ def test_a_family_is_listed_frozen_and_killed_wherever_its_members_went(executor
     families.thaw(worker.keeper)
     executor.stop(worker)
     assert not Path(f"/proc/{worker.pid}").exists()
+
+
+def test_spelling_a_nest_keeps_nothing_alive() -> None:
+    class Leaf:
+        pass
+
+    leaf = Leaf()
+    seen = weakref.ref(leaf)
+    leaves, spelling = wire.flatten([(leaf, None), {"a": leaf}], Leaf)
+    assert spelling == b"[(TN){a:T}]" and leaves == [leaf, leaf]
+    gc.disable()
+    try:
+        del leaf, leaves
+        assert seen() is None  # a cycle would hold gigabytes of outputs until the collector runs
+    finally:
+        gc.enable()

@@ -172,23 +172,24 @@ def flatten(value: object, is_tensor: type) -> tuple[list[object], bytes]:
     Both sides spell alike, so equal spellings mean equal structure. Raises ValueError for anything else in the nest.
     """
     leaves: list[object] = []
+    return leaves, _spell(value, is_tensor, leaves, 0).encode()
 
-    def spell(node: object, depth: int) -> str:
-        if depth > 16:
-            raise ValueError("nested too deeply")
-        if isinstance(node, is_tensor):
-            leaves.append(node)
-            return "T"
-        if node is None:
-            return "N"
-        if isinstance(node, (tuple, list)):
-            inside = "".join(spell(item, depth + 1) for item in node)
-            return f"({inside})" if isinstance(node, tuple) else f"[{inside}]"
-        if isinstance(node, dict):
-            return "{" + ",".join(f"{key}:{spell(item, depth + 1)}" for key, item in node.items()) + "}"
-        raise ValueError(f"holds a {type(node).__name__}")
 
-    return leaves, spell(value, 0).encode()
+def _spell(node: object, is_tensor: type, leaves: list[object], depth: int) -> str:
+    # a function of its own: a closure that calls itself is a reference cycle and would keep every output until a collection
+    if depth > 16:
+        raise ValueError("is nested too deeply")
+    if isinstance(node, is_tensor):
+        leaves.append(node)
+        return "T"
+    if node is None:
+        return "N"
+    if isinstance(node, (tuple, list)):
+        inside = "".join(_spell(item, is_tensor, leaves, depth + 1) for item in node)
+        return f"({inside})" if isinstance(node, tuple) else f"[{inside}]"
+    if isinstance(node, dict):
+        return "{" + ",".join(f"{key}:{_spell(item, is_tensor, leaves, depth + 1)}" for key, item in node.items()) + "}"
+    raise ValueError(f"holds a {type(node).__name__}")
 
 
 def signature(spelling: bytes) -> bytes:
