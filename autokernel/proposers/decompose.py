@@ -102,6 +102,7 @@ RULES: dict[str, Rule] = {
     "huber_loss": reducing.loss("huber"),
     "nll_loss_forward": reducing.nll,
     "gather": reducing.gather,
+    "mm": pointwise.diagonal_product,
 }
 PLACE_RULES: dict[int, Mapping[str, Rule]] = {
     0: RULES,

@@ -157,3 +157,17 @@ def mish(x: Value) -> Value:
 def log_sigmoid(x: Value) -> Value:
     """-softplus(-x)."""
     return point("neg", softplus_of(point("neg", x, dtype=x.dtype)), dtype=x.dtype)
+
+
+def diagonal_product(args: Args, kwargs: Kwargs) -> Value | None:
+    """diag(d) @ b and b @ diag(d) as a scaling of rows or columns; other products stay what they are."""
+    for diagonal, place in ((args[0], 0), (args[1], 1)):
+        made = diagonal.attrs.get("call")
+        vector = made.args[0] if made is not None and made.name == "diag_embed.default" and len(made.args) == 1 else None
+        if vector is not None and vector.op == "leaf" and len(vector.shape) == 1:
+            size, step = vector.shape[0], vector.attrs["stride"][0]
+            shape, stride = ((size, 1), (step, 0)) if place == 0 else ((1, size), (0, step))
+            scale = Value("leaf", (), shape, vector.dtype, {**vector.attrs, "stride": stride})
+            other = args[1 - place]
+            return times(scale, other) if place == 0 else times(other, scale)
+    return None

@@ -28,7 +28,7 @@ EXPECTED = {
     "instance_norm": "groupnorm", "group_norm": "groupnorm", "frobenius": "norm_scale", "l1_mean": "norm_scale", "sum_middle": "reduce",
     "argmax_middle": "reduce", "argmin_last": "reduce", "hinge": "reduce", "huber": "reduce", "kl": "reduce",
     "cross_entropy": "cross_entropy", "triplet": "triplet_loss", "logsumexp": None,
-    "matmul": "matmul", "linear_relu": "matmul", "lower": "matmul", "einsum": "matmul", "diagonal": None,
+    "matmul": "matmul", "linear_relu": "matmul", "lower": "matmul", "einsum": "matmul", "diagonal": "diag_matmul",
     "diagonal_broadcast": "diag_matmul", "max_pool1d": "pooling", "avg_pool3d": "pooling", "depthwise": "depthwise_conv",
     "cumsum_reverse": "scan", "cumsum_exclusive": "scan", "masked_cumsum": "scan", "cumprod": "scan", "attention": "attention",
 }

@@ -1,0 +1,137 @@
+"""The search proposes each text once, the same ones for the same seed and history, also after a resume, and imports no torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from autokernel import builders
+from autokernel.proposers import templates
+from autokernel.proposers.search import REFUSED, SearchProposer, value
+from autokernel.proposers.trace import trace
+from autokernel.records import STAGES, Candidate, Comparison, Evaluation, Measurement, Verdict
+
+_spec = importlib.util.spec_from_file_location("search_problems", Path(__file__).with_name("problems.py"))
+assert _spec is not None and _spec.loader is not None
+problems: Any = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(problems)
+SOFTMAX = SimpleNamespace(uid="L1/2", name="2_Softmax", hash="0" * 32, source=problems.ROWS["softmax"])
+MATMUL = SimpleNamespace(uid="L1/1", name="1_Matmul", hash="1" * 32, source=problems.OTHERS["matmul"])
+
+
+@pytest.fixture(autouse=True)
+def traced_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trace in this process, which has torch anyway; the process of its own is tried once below."""
+    monkeypatch.setattr(templates, "trace", trace)
+
+
+def judged(candidate: Candidate, ms: float | None) -> Evaluation:
+    common: dict[str, Any] = {"problem": "L1/2", "problem_hash": "0" * 32, "candidate": candidate.sha256, "builder": candidate.builder,
+                              "rules": "strict/1", "machine": {}}
+    if ms is None:
+        return Evaluation(accepted=False, refused_by="smoke", reason="wrong", verdicts=(Verdict("smoke", False, "wrong"),), comparisons=(), **common)
+    side = Measurement((ms,), 1, "window/1", 0.0)
+    comparison = Comparison("eager", 1.0, 1.0, 1.0, 0.99, 1, side, side)
+    return Evaluation(accepted=True, refused_by=None, reason="", verdicts=tuple(Verdict(s, True) for s in STAGES[1:6]),
+                      comparisons=(comparison,), **common)
+
+
+def play(proposer: SearchProposer, problem: Any, history: list[Evaluation], count: int, times: Sequence[float | None] = (3.0, None, 1.0, 2.0)) -> list[str]:
+    texts = []
+    for _ in range(count):
+        candidate = proposer.propose(problem, history)
+        if candidate is None:
+            break
+        texts.append(candidate.source)
+        history.append(judged(candidate, times[len(history) % len(times)]))
+    return texts
+
+
+def test_the_first_proposal_is_the_starters_own_choice_and_says_why() -> None:
+    candidate = SearchProposer(backend="cpp").propose(SOFTMAX, [])
+    assert candidate is not None and candidate.builder == builders.detect(candidate.source) == "cpp"
+    assert 'PARAMS = {"chunk": 1024}' in candidate.source and "SPACE" not in candidate.source
+    assert candidate.note.startswith("softmax: amax/sum over dim 1 of 37x129") and "first choice: chunk=1024, keep=True" in candidate.note
+    assert "\n" not in candidate.note and candidate.proposer == "search"
+
+
+def test_every_choice_is_proposed_once_and_then_nothing() -> None:
+    texts = play(SearchProposer(backend="cpp"), SOFTMAX, [], 100)
+    assert len(texts) == len(set(texts)) == 10  # 5 chunks, kept in between or not
+
+
+def test_the_same_seed_and_history_give_the_same_proposals() -> None:
+    first, second = (play(SearchProposer(backend="triton", seed=5), MATMUL, [], 14) for _ in range(2))
+    other = play(SearchProposer(backend="triton", seed=6), MATMUL, [], 14)
+    assert first == second and len(set(first)) == 14
+    assert first[0] == other[0] and first != other
+
+
+def test_a_resumed_search_goes_on_where_it_was() -> None:
+    history: list[Evaluation] = []
+    whole = play(SearchProposer(backend="triton", seed=1), MATMUL, history, 20)
+    for cut in (1, 7, 13):
+        assert play(SearchProposer(backend="triton", seed=1), MATMUL, list(history[:cut]), 20 - cut) == whole[cut:]
+
+
+def test_asking_twice_without_an_answer_gives_the_same_candidate() -> None:
+    proposer = SearchProposer(backend="triton")
+    history: list[Evaluation] = []
+    play(proposer, MATMUL, history, 3)
+    first, again = proposer.propose(MATMUL, history), proposer.propose(MATMUL, history)
+    assert first is not None and again is not None and first.sha256 == again.sha256
+
+
+def test_a_refusal_that_takes_a_kept_candidates_place_is_heard() -> None:
+    proposer = SearchProposer(backend="triton")
+    history: list[Evaluation] = []
+    texts = play(proposer, MATMUL, history, 4)
+    history[0] = judged(Candidate(texts[0], "triton"), None)
+    fresh = SearchProposer(backend="triton").propose(MATMUL, history)
+    again = proposer.propose(MATMUL, history)
+    assert fresh is not None and again is not None and fresh.sha256 == again.sha256
+
+
+def test_evaluations_of_other_proposers_in_the_history_do_no_harm() -> None:
+    foreign = judged(Candidate("class ModelNew: pass", "python"), 0.5)
+    candidate = SearchProposer(backend="cpp").propose(SOFTMAX, [foreign])
+    assert candidate is not None and candidate.parent == foreign.candidate
+
+
+def test_what_the_study_hears() -> None:
+    assert value(judged(Candidate("x", "python"), None)) == REFUSED
+    assert value(judged(Candidate("x", "python"), 1.0)) == 0.0
+
+
+def test_without_a_starter_the_references_text_is_proposed_once() -> None:
+    problem = SimpleNamespace(uid="L1/9", name="9_Conv", hash="2" * 32,
+                              source=problems.problem("x: return self.c(x)", "torch.rand(1, 3, 8, 8)", "self.c = nn.Conv2d(3, 4, 3)"))
+    proposer = SearchProposer(backend="cpp")
+    candidate = proposer.propose(problem, [])
+    assert candidate is not None and candidate.builder == "python" and candidate.note == "no starter: convolution.default"
+    assert "class ModelNew" in candidate.source
+    assert proposer.propose(problem, [judged(candidate, 1.0)]) is None
+
+
+def test_auto_chooses_by_the_device() -> None:
+    for device, builder in (("cpu", "cpp"), ("cuda:0", "triton")):
+        candidate = SearchProposer(device=device).propose(SOFTMAX, [])
+        assert candidate is not None and candidate.builder == builder
+
+
+def test_the_brokers_process_needs_no_torch(tmp_path: Path) -> None:
+    source = tmp_path / "problem.py"
+    source.write_text(problems.ROWS["softmax"])
+    script = ("import sys, types\nfrom autokernel.proposers.search import SearchProposer\n"
+              "p = types.SimpleNamespace(uid='x', name='x', hash='x', source=open(sys.argv[1]).read())\n"
+              "for backend in ('cpp', 'triton'):\n    assert SearchProposer(backend=backend).propose(p, []).builder == backend\n"
+              "assert 'torch' not in sys.modules and 'triton' not in sys.modules\nprint('no torch')\n")
+    done = subprocess.run([sys.executable, "-c", script, str(source)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "no torch\n", done.stderr
