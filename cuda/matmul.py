@@ -10,21 +10,22 @@ from torch import nn
 
 OP = "matmul"
 SHAPE = {}
-PARAMS = {"block_m": 128, "block_n": 128, "block_k": 16, "group_m": 8}
-SPACE = {"block_m": [64, 128], "block_n": [64, 128], "block_k": [8, 16, 32], "group_m": [1, 4, 8, 16]}
+PARAMS = {"block_m": 128, "block_n": 128, "block_k": 8, "group_m": 8}
+SPACE = {"block_m": [64, 128], "block_n": [64, 128], "block_k": [8, 16], "group_m": [1, 4, 8, 16]}
 
 CUDA_SRC = r'''
 constexpr int BLOCK_M = 128;
 constexpr int BLOCK_N = 128;
-constexpr int BLOCK_K = 16;
+constexpr int BLOCK_K = 8;
 constexpr int GROUP_M = 8;
 constexpr int THREADS = BLOCK_M * BLOCK_N / 64;  // 8 x 8 results a thread
 constexpr int LOADS_A = BLOCK_M * BLOCK_K / THREADS;
 constexpr int LOADS_B = BLOCK_N * BLOCK_K / THREADS;
 static_assert(LOADS_A * THREADS == BLOCK_M * BLOCK_K && LOADS_B * THREADS == BLOCK_N * BLOCK_K, "tiles must divide over the threads");
+static_assert(2 * BLOCK_K * (BLOCK_M + BLOCK_N + 8) * 4 <= 48 * 1024, "static shared memory of a block is 48 KiB at most");
 
 // C (m, n) = A (m, k) B (k, n), all row-major.
-__global__ void __launch_bounds__(THREADS) matmul_kernel(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c,
+__global__ void __launch_bounds__(THREADS, 2) matmul_kernel(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c,
                                                           int m, int n, int k) {
     __shared__ __align__(16) float left[2][BLOCK_K][BLOCK_M + 4];  // A's tile transposed; the pad keeps rows 16-byte aligned
     __shared__ __align__(16) float right[2][BLOCK_K][BLOCK_N + 4];

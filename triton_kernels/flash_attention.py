@@ -28,15 +28,17 @@ def attention_kernel(
     CAUSAL: tl.constexpr, PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):
     """BLOCK_M queries of one head over all its keys, by an online softmax in base 2; q, k, v contiguous (B, heads, S, D)."""
-    head = tl.program_id(1).to(tl.int64)
+    TILES: tl.constexpr = (SQ + BLOCK_M - 1) // BLOCK_M
+    head = (tl.program_id(0) // TILES).to(tl.int64)
+    tile = TILES - 1 - tl.program_id(0) % TILES  # where causal, the longest tiles first
     kv_head = (head // HEADS) * (HEADS // SHARED) + (head % HEADS) // SHARED
-    rm = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    rm = tile * BLOCK_M + tl.arange(0, BLOCK_M)
     rd = tl.arange(0, BLOCK_D)
     queries = tl.load(q + head * SQ * D + rm[:, None] * D + rd[None, :], mask=(rm < SQ)[:, None] & (rd < D)[None, :], other=0.0)
     top = tl.full([BLOCK_M], -1.0e30, tl.float32)
     total = tl.zeros([BLOCK_M], tl.float32)
     acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
-    end = tl.minimum(SK, (tl.program_id(0) + 1) * BLOCK_M) if CAUSAL else SK
+    end = tl.minimum(SK, (tile + 1) * BLOCK_M) if CAUSAL else SK
     for start in range(0, end, BLOCK_N):
         rn = start + tl.arange(0, BLOCK_N)
         places = rn[:, None] * D + rd[None, :]
@@ -63,12 +65,14 @@ def product_kernel(
     a, b, c, HEADS: tl.constexpr, SHARED: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, TRANSPOSED: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):
-    """One tile of a (M, K) times b (K, N), or b's transpose (N, K), of head program_id(1)."""
+    """One tile of a (M, K) times b (K, N), or b's transpose (N, K), of one head."""
     TILES_N: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
-    head = tl.program_id(1).to(tl.int64)
+    TILES: tl.constexpr = TILES_N * ((M + BLOCK_M - 1) // BLOCK_M)
+    head = (tl.program_id(0) // TILES).to(tl.int64)
+    tile = tl.program_id(0) % TILES
     kv_head = (head // HEADS) * (HEADS // SHARED) + (head % HEADS) // SHARED
-    rm = (tl.program_id(0) // TILES_N) * BLOCK_M + tl.arange(0, BLOCK_M)
-    rn = (tl.program_id(0) % TILES_N) * BLOCK_N + tl.arange(0, BLOCK_N)
+    rm = (tile // TILES_N) * BLOCK_M + tl.arange(0, BLOCK_M)
+    rn = (tile % TILES_N) * BLOCK_N + tl.arange(0, BLOCK_N)
     acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     for start in range(0, K, BLOCK_K):
         rk = start + tl.arange(0, BLOCK_K)
@@ -107,7 +111,7 @@ def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         q, k, v = q.float(), k.float(), v.float()
     if d <= 256:
         block_m, block_n = (min(PARAMS[name], max(16, triton.next_power_of_2(s))) for name, s in (("block_m", sq), ("block_n", sk)))
-        attention_kernel[(triton.cdiv(sq, block_m), batch * heads)](
+        attention_kernel[(triton.cdiv(sq, block_m) * batch * heads,)](
             q, k, v, o, heads, shared, sq, sk, d, scale, SHAPE["causal"], precision, block_m, block_n, max(16, triton.next_power_of_2(d)),
             **options,
         )
@@ -115,7 +119,7 @@ def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     scores = torch.empty(batch * heads, sq, sk, dtype=torch.float32, device=q.device)
     for a, b, c, n, inner, transposed in ((q, k, scores, sk, d, True), (scores, v, o, d, sk, False)):
         block_m, block_n, block_k = (min(size, max(16, triton.next_power_of_2(s))) for size, s in ((128, sq), (128, n), (32, inner)))
-        product_kernel[(triton.cdiv(sq, block_m) * triton.cdiv(n, block_n), batch * heads)](
+        product_kernel[(triton.cdiv(sq, block_m) * triton.cdiv(n, block_n) * batch * heads,)](
             a, b, c, heads, shared, sq, n, inner, transposed, precision, block_m, block_n, block_k, num_warps=8, num_stages=3
         )
         if transposed:

@@ -42,20 +42,20 @@ def matmul_kernel(
     SAB: tl.constexpr, SAM: tl.constexpr, SAK: tl.constexpr, SBB: tl.constexpr, SBK: tl.constexpr, SBN: tl.constexpr,
     BIAS: tl.constexpr, TRIANGULAR: tl.constexpr, TRIANGULAR_INPUTS: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, SPLIT_K: tl.constexpr,
-    CHUNK: tl.constexpr,
+    CHUNK: tl.constexpr, BATCH: tl.constexpr,
 ):
-    """One (BLOCK_M, BLOCK_N) tile of batch program_id(1) over K chunk program_id(2); SPLIT_K > 1 writes parts (SPLIT_K, batch, M, N)."""
+    """One (BLOCK_M, BLOCK_N) tile of one batch over K chunk program_id(1); SPLIT_K > 1 writes parts (SPLIT_K, BATCH, M, N)."""
     TILES_M: tl.constexpr = (M + BLOCK_M - 1) // BLOCK_M
     TILES_N: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
-    pid = tl.program_id(0)
+    pid = tl.program_id(0) % (TILES_M * TILES_N)
+    batch = tl.program_id(0) // (TILES_M * TILES_N)
+    split = tl.program_id(1)
     if TRIANGULAR == "lower":
         pid = TILES_M * TILES_N - 1 - pid  # the longest tiles first
     group = pid // (GROUP_M * TILES_N)
     height = tl.minimum(TILES_M - group * GROUP_M, GROUP_M)
     pid_m = group * GROUP_M + (pid % (GROUP_M * TILES_N)) % height
     pid_n = (pid % (GROUP_M * TILES_N)) // height
-    batch = tl.program_id(1)
-    split = tl.program_id(2)
     rm = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
     rn = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)
     first = split * CHUNK
@@ -93,7 +93,7 @@ def matmul_kernel(
         a_at += BLOCK_K * SAK
         b_at += BLOCK_K * SBK
     inside = (rm < M)[:, None] & (rn < N)[None, :]
-    slot = split.to(tl.int64) * tl.num_programs(1) + batch
+    slot = split.to(tl.int64) * BATCH + batch
     at = c + slot * M * N + wide_m[:, None] * N + wide_n[None, :]
     if SPLIT_K == 1:
         if BIAS:
@@ -111,9 +111,11 @@ def combine_kernel(
 ):
     """Add the SPLIT_K parts in their order, then bias and epilogue."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    at = parts + i
     acc = tl.zeros([BLOCK], tl.float32)
-    for split in range(0, SPLIT_K):
-        acc += tl.load(parts + split.to(tl.int64) * TOTAL + i if TOTAL > 2**27 else parts + split * TOTAL + i, mask=i < TOTAL, other=0.0)
+    for _ in range(0, SPLIT_K):
+        acc += tl.load(at, mask=i < TOTAL, other=0.0)
+        at += TOTAL
     if BIAS:
         acc += tl.load(bias + i % N, mask=i < TOTAL, other=0.0).to(tl.float32)
     acc = chain(acc)
@@ -154,10 +156,11 @@ def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> t
     chunk = triton.cdiv(triton.cdiv(k, PARAMS["split_k"]), block_k) * block_k
     split_k = triton.cdiv(k, chunk)
     parts = torch.empty(split_k, batch, m, n, dtype=torch.float32, device=a.device) if split_k > 1 else c
-    matmul_kernel[(triton.cdiv(m, block_m) * triton.cdiv(n, block_n), batch, split_k)](
+    reach = max(m * n, *(sum((size - 1) * stride for size, stride in zip(x.shape[1:], x.stride()[1:], strict=True)) for x in (a, b)))
+    matmul_kernel[(triton.cdiv(m, block_m) * triton.cdiv(n, block_n) * batch, split_k)](
         a, b, a if bias is None else bias.contiguous(), parts, m, n, k, *a.stride(), *b.stride(),
         bias is not None, SHAPE["triangular"], SHAPE["triangular_inputs"], PARAMS["precision"] if dtype == torch.float32 and not exact else "ieee",
-        max(m * max(k, n), k * n) > 2**31 - 2**20, block_m, block_n, block_k, PARAMS["group_m"], split_k, chunk,
+        reach > 2**31 - 2**24, block_m, block_n, block_k, PARAMS["group_m"], split_k, chunk, batch,
         num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
     )
     if split_k > 1:

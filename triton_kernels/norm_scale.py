@@ -53,6 +53,8 @@ def norm_scale_kernel(
         base = (pid // TILES) * (N * INNER) + inside
     if BLOCK_N >= N:
         n = tl.arange(0, BLOCK_N)
+        if WIDE and INNER > 1:
+            n = n.to(tl.int64)
         offsets = base[:, None] + n[None, :] * INNER
         mask = lane_mask[:, None] & (n < N)[None, :]
         v = tl.load(x + offsets, mask=mask, other=0.0).to(tl.float32)
@@ -62,6 +64,8 @@ def norm_scale_kernel(
         part = tl.zeros([BLOCK_L, BLOCK_N], tl.float32)
         for start in range(0, N, BLOCK_N):
             n = start + tl.arange(0, BLOCK_N)
+            if WIDE and INNER > 1:
+                n = n.to(tl.int64)
             mask = lane_mask[:, None] & (n < N)[None, :]
             v = tl.load(x + base[:, None] + n[None, :] * INNER, mask=mask, other=0.0, eviction_policy="evict_last").to(tl.float32)
             part += term(v, KIND)
@@ -69,6 +73,8 @@ def norm_scale_kernel(
         STEPS: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
         for step in range(0, STEPS):  # backwards: the end of the row is the likeliest to be in the cache
             n = (STEPS - 1 - step) * BLOCK_N + tl.arange(0, BLOCK_N)
+            if WIDE and INNER > 1:
+                n = n.to(tl.int64)
             mask = lane_mask[:, None] & (n < N)[None, :]
             offsets = base[:, None] + n[None, :] * INNER
             v = tl.load(x + offsets, mask=mask, other=0.0, eviction_policy="evict_first").to(tl.float32)
@@ -113,12 +119,13 @@ def run(x: torch.Tensor) -> torch.Tensor:
     total = x.numel()
     if total == 0:
         return y
-    kind, eps, tile, wide = SHAPE["kind"], SHAPE["eps"], PARAMS["tile"], total > 2**31 - 2**22
+    kind, eps, tile, wide = SHAPE["kind"], SHAPE["eps"], PARAMS["tile"], total > 2**31 - 2**20
     if SHAPE["dim"] is None:
         block = min(tile, triton.next_power_of_2(total))
         chunk = triton.cdiv(triton.cdiv(total, PARAMS["splits"]), block) * block
         splits = triton.cdiv(total, chunk)
         parts = torch.empty(splits, dtype=torch.float32, device=x.device)
+        wide = total + chunk > 2**31 - 2**20  # offsets run to the end of the last chunk
         parts_kernel[(splits,)](x, parts, total, chunk, kind, wide, block, num_warps=PARAMS["num_warps"])
         divide_kernel[(triton.cdiv(total, block),)](
             x, parts, y, total, splits, kind, total if SHAPE["mean"] else 1, eps, wide, triton.next_power_of_2(splits), block,

@@ -226,7 +226,7 @@ def run(*inputs: torch.Tensor | float) -> torch.Tensor:
     placed += [(tensors[0], 1, 0)] * (4 - len(placed))  # unused arguments
     reduce_kernel[(tiles, splits)](
         *[x for x, _, _ in placed], parts if splits > 1 else y, part_index if splits > 1 else y,
-        lanes, n, inner, chunk, splits, divide, kind, len(inputs), outer * n * inner > 2**31 - 2**20, block_l, block_n,
+        lanes, n, inner, chunk, splits, divide, kind, len(inputs), (outer * n + chunk) * inner > 2**31 - 2**20, block_l, block_n,
         *[number for _, size_inner, size in placed for number in (size_inner, size)],
         num_warps=PARAMS["num_warps"],
     )

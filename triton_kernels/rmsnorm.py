@@ -39,6 +39,8 @@ def rmsnorm_kernel(
         base = (pid // TILES) * (N * INNER) + inside
     if BLOCK_N >= N:
         n = tl.arange(0, BLOCK_N)
+        if WIDE and INNER > 1:
+            n = n.to(tl.int64)
         offsets = base[:, None] + n[None, :] * INNER
         mask = lane_mask[:, None] & (n < N)[None, :]
         v = tl.load(x + offsets, mask=mask, other=0.0).to(tl.float32)
@@ -50,6 +52,8 @@ def rmsnorm_kernel(
         squares = tl.zeros([BLOCK_L, BLOCK_N], tl.float32)
         for start in range(0, N, BLOCK_N):
             n = start + tl.arange(0, BLOCK_N)
+            if WIDE and INNER > 1:
+                n = n.to(tl.int64)
             mask = lane_mask[:, None] & (n < N)[None, :]
             v = tl.load(x + base[:, None] + n[None, :] * INNER, mask=mask, other=0.0, eviction_policy="evict_last").to(tl.float32)
             squares += v * v
@@ -57,6 +61,8 @@ def rmsnorm_kernel(
         STEPS: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
         for step in range(0, STEPS):  # backwards: the end of the row is the likeliest to be in the cache
             n = (STEPS - 1 - step) * BLOCK_N + tl.arange(0, BLOCK_N)
+            if WIDE and INNER > 1:
+                n = n.to(tl.int64)
             mask = lane_mask[:, None] & (n < N)[None, :]
             offsets = base[:, None] + n[None, :] * INNER
             r = tl.load(x + offsets, mask=mask, other=0.0, eviction_policy="evict_first").to(tl.float32) * scale[:, None]

@@ -19,8 +19,9 @@ def rotary_kernel(
     WIDE: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
 ):
     """BLOCK_S positions of one head; cos and sin are (S, WIDTH), WIDTH the half or the whole of D."""
-    s = tl.program_id(0) * BLOCK_S + tl.arange(0, BLOCK_S)
-    head = tl.program_id(1)
+    TILES: tl.constexpr = (S + BLOCK_S - 1) // BLOCK_S
+    s = (tl.program_id(0) % TILES) * BLOCK_S + tl.arange(0, BLOCK_S)
+    head = tl.program_id(0) // TILES
     i = tl.arange(0, BLOCK_D)
     mask = (s < S)[:, None] & (i < HALF)[None, :]
     base = head.to(tl.int64) * (S * 2 * HALF) if WIDE else head * (S * 2 * HALF)
@@ -48,7 +49,7 @@ def run(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     step, apart = (1, half) if SHAPE["style"] == "half" else (2, 1)
     y = torch.empty_like(x)
     block_s = min(PARAMS["block_s"], triton.next_power_of_2(s))
-    rotary_kernel[(triton.cdiv(s, block_s), x.numel() // (s * d))](
+    rotary_kernel[(triton.cdiv(s, block_s) * (x.numel() // (s * d)),)](
         x, cos, sin, y, s, half, cos.shape[-1], step, apart, x.numel() > 2**31 - 2**20, block_s, triton.next_power_of_2(half),
         num_warps=PARAMS["num_warps"],
     )

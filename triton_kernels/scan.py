@@ -48,6 +48,8 @@ def scan_kernel(
     for step in range(0, STEPS):
         block = STEPS - 1 - step if REVERSE else step
         n = block * BLOCK_N + tl.arange(0, BLOCK_N)
+        if WIDE and INNER > 1:
+            n = n.to(tl.int64)
         source = n - SHIFT  # exclusive: the neighbour's element, so that nothing has to be subtracted again
         mask = lane_mask[:, None] & ((source >= 0) & (source < N))[None, :]
         offsets = base[:, None] + source[None, :] * INNER

@@ -43,6 +43,8 @@ def softmax_kernel(
         base = (pid // TILES) * (N * INNER) + inside
     if BLOCK_N >= N:
         n = tl.arange(0, BLOCK_N)
+        if WIDE and INNER > 1:
+            n = n.to(tl.int64)
         offsets = base[:, None] + n[None, :] * INNER
         mask = lane_mask[:, None] & (n < N)[None, :]
         v = tl.load(x + offsets, mask=mask, other=float("-inf")).to(tl.float32)
@@ -57,6 +59,8 @@ def softmax_kernel(
         part = tl.zeros([BLOCK_L, BLOCK_N], tl.float32)
         for start in range(0, N, BLOCK_N):
             n = start + tl.arange(0, BLOCK_N)
+            if WIDE and INNER > 1:
+                n = n.to(tl.int64)
             mask = lane_mask[:, None] & (n < N)[None, :]
             v = tl.load(x + base[:, None] + n[None, :] * INNER, mask=mask, other=float("-inf"), eviction_policy="evict_last").to(tl.float32)
             higher = tl.maximum(top, v)
@@ -68,6 +72,8 @@ def softmax_kernel(
         STEPS: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
         for step in range(0, STEPS):
             n = (STEPS - 1 - step) * BLOCK_N + tl.arange(0, BLOCK_N)
+            if WIDE and INNER > 1:
+                n = n.to(tl.int64)
             mask = lane_mask[:, None] & (n < N)[None, :]
             offsets = base[:, None] + n[None, :] * INNER
             v = tl.load(x + offsets, mask=mask, other=0.0, eviction_policy="evict_first").to(tl.float32) - peak[:, None]
