@@ -29,7 +29,7 @@ def compared(opponent, speedup):
 class Executor:
     """Stands in for the broker's: no processes."""
 
-    def __init__(self, device, store, memory_gb=None, seed=None):
+    def __init__(self, device, store, memory_gb=None, seed=None, compiles=False):
         self.device, self.seed = device, seed
 
     def __enter__(self):

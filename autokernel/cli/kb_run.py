@@ -149,7 +149,8 @@ def _run(asked: Request, loaded: LoadedLevel, device: str, limits: LoopOptions, 
     from kernelbench_bridge import requirements
 
     by_uid = {problem.uid: problem for problem in loaded.problems}
-    with Executor(device=device, store=build_store(), memory_gb=asked.memory_gb, seed=asked.seed, compiles="compile" in asked.against) as executor:
+    with Executor(device=device, store=build_store(), memory_gb=asked.memory_gb, seed=asked.seed,
+                  compiles="compile" in asked.against) as executor:
         with RunFolder.open(folder, _header(asked, loaded, device, limits, executor), fresh=asked.fresh) as run:
             _same_level(run, loaded)
             click.echo(f"run: {folder} ({limits.outer.label}, {run.header.device}, proposer {asked.proposer})", err=True)
