@@ -16,8 +16,8 @@ CPP_SRC = r'''
 #include <vector>
 #pragma GCC optimize("no-math-errno,no-trapping-math")
 
-static inline float larger(float a, float b) { return (a > b || a != a) ? a : b; }  // NaN wins, as in torch
-static inline float smaller(float a, float b) { return (a < b || a != a) ? a : b; }
+static inline float larger(float a, float b) { return ((a > b) | (a != a)) ? a : b; }  // NaN wins, as in torch
+static inline float smaller(float a, float b) { return ((a < b) | (a != a)) ? a : b; }
 
 extern "C" int fused(const float* x0, float* y, int64_t block) {
     const int64_t tiles = (1024 + block - 1) / block;

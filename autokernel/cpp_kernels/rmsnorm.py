@@ -16,8 +16,8 @@ CPP_SRC = r'''
 #include <vector>
 #pragma GCC optimize("no-math-errno,no-trapping-math")
 
-static inline float larger(float a, float b) { return (a > b || a != a) ? a : b; }  // NaN wins, as in torch
-static inline float smaller(float a, float b) { return (a < b || a != a) ? a : b; }
+static inline float larger(float a, float b) { return ((a > b) | (a != a)) ? a : b; }  // NaN wins, as in torch
+static inline float smaller(float a, float b) { return ((a < b) | (a != a)) ? a : b; }
 
 extern "C" int fused(const float* x0, const float* x1, float* y, int64_t chunk) {
     const int64_t chunks = (1024 + chunk - 1) / chunk;

@@ -16,8 +16,8 @@ CPP_SRC = r'''
 #include <vector>
 #pragma GCC optimize("no-math-errno,no-trapping-math")
 
-static inline float larger(float a, float b) { return (a > b || a != a) ? a : b; }  // NaN wins, as in torch
-static inline float smaller(float a, float b) { return (a < b || a != a) ? a : b; }
+static inline float larger(float a, float b) { return ((a > b) | (a != a)) ? a : b; }  // NaN wins, as in torch
+static inline float smaller(float a, float b) { return ((a < b) | (a != a)) ? a : b; }
 
 // 2^n for n in [-126, 127].
 static inline float pow2(int32_t n) {

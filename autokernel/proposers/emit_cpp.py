@@ -13,8 +13,8 @@ from autokernel.proposers.program import Program
 
 ENTRY = "fused"
 HELPERS = """\
-static inline float larger(float a, float b) { return (a > b || a != a) ? a : b; }  // NaN wins, as in torch
-static inline float smaller(float a, float b) { return (a < b || a != a) ? a : b; }
+static inline float larger(float a, float b) { return ((a > b) | (a != a)) ? a : b; }  // NaN wins, as in torch
+static inline float smaller(float a, float b) { return ((a < b) | (a != a)) ? a : b; }
 """
 
 

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import autokernel
+from autokernel import builders
 from autokernel.proposers import match, match_linear, match_norms
 from autokernel.proposers.cpp_expressions import Expressions
 from autokernel.proposers.cpp_rows import shares_rows
 from autokernel.proposers.emit import Reference, reference
 from autokernel.proposers.emit_cpp import emit
 from autokernel.proposers.emit_native import cpp_candidate
-from autokernel.proposers.emit_triton import fill
+from autokernel.proposers.fill import fill
+from autokernel.proposers.fits import adapt
 from autokernel.proposers.graph import Graph, Unmatchable, Value, read
 from autokernel.proposers.lower import row_program
 from autokernel.proposers.program import Program
@@ -85,8 +87,8 @@ def headline(program: Program) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-def cpp_templates(source: str, graph: Graph) -> list[Template]:
-    """Templates for the CPU. Raises Unmatchable where there is none."""
+def row_templates(source: str, graph: Graph, backend: str = "cpp") -> list[Template]:
+    """Templates for row programs on the CPU. Raises Unmatchable where the problem is none."""
     ref = reference(source)
     program = row_program(graph)
     plan = _CppPlan(program, graph, ref)
@@ -97,7 +99,7 @@ def cpp_templates(source: str, graph: Graph) -> list[Template]:
     if words.stored is not None:
         params["keep"], space["keep"] = True, [True, False]
     plan.render(params)  # what cannot be said is found now
-    return [Template(name, "cpp", describe(program), params, space, plan.render)]
+    return [Template(f"{backend} {name}", backend, describe(program), params, space, plan.render)]
 
 
 @dataclass(frozen=True)
@@ -113,30 +115,31 @@ class _CppPlan:
         return cpp_candidate(self.program, self.graph, kernel, self.ref, launch, headline(self.program))
 
 
+Maker = Callable[[str, Graph, str], list[Template]]
 MATCHERS = (match_linear.diagonal, match.elementwise, match_norms.softmax, match_norms.layer_norm, match_norms.group_norm,
             match_norms.rms_norm, match_norms.norm_scale, match_norms.cross_entropy, match_norms.triplet_loss, match.reduction,
             match_linear.matmul, match_linear.attention, match_linear.pooling, match_linear.depthwise, match_linear.scan)
 
 
 def starter_templates(source: str, graph: Graph, backend: str) -> list[Template]:
-    """Templates that fill a Triton starter. Raises Unmatchable where none fits."""
+    """Templates that fill a starter of `backend`. Raises Unmatchable where none fits."""
     if len(graph.outputs) != 1 or not graph.single:
         raise Unmatchable("more than one output")
     found = match.first(MATCHERS, graph, graph.outputs[0])
     if found is None:
         raise Unmatchable(first_opaque(graph.outputs[0]))
-    ref = reference(source)
     chosen = next((s for s in starters(backend).values() if s.op == found.op), None)
     if chosen is None:
         raise Unmatchable(f"no {backend} starter for {found.op}")
-    doc = found.idea[0].upper() + found.idea[1:] + "."
+    fitted, ref = adapt(found, graph, backend), reference(source)
+    doc = f"{found.idea[0].upper()}{found.idea[1:]}."
 
     def render(params: Mapping[str, Any]) -> str:
-        return fill(chosen, found, graph, ref, params, doc)
+        return fill(chosen, fitted, graph, ref, params, doc)
 
     render(chosen.params)  # what cannot be said is found now
     space = {name: list(choices) for name, choices in chosen.space.items()}
-    return [Template(chosen.name, backend, f"{found.op}: {found.idea}", chosen.params, space, render)]
+    return [Template(f"{backend} {chosen.name}", backend, f"{found.op}: {found.idea}", chosen.params, space, render)]
 
 
 def first_opaque(root: Value) -> str:
@@ -157,10 +160,22 @@ def templates(source: str, backend: str, device: str) -> list[Template]:
 
     Raises Unmatchable, with the reason, where no starter fits.
     """
-    wanted = backend if backend != "auto" else "cpp" if device == "cpu" else "triton"
     graph = read(trace(source))
     if graph.other_inputs:
         raise Unmatchable(f"input {graph.other_inputs[0]} is neither a tensor nor a float")
-    if wanted == "cpp":
-        return cpp_templates(source, graph)
-    return starter_templates(source, graph, wanted)
+    kinds = [backend] if backend != "auto" else ["cpp"] if device == "cpu" else ["triton", "cuda"]
+    makers: dict[str, Maker] = {"cpp": row_templates}
+    found: list[Template] = []
+    reasons: list[str] = []
+    for kind in kinds:
+        if backend == "auto" and builders.get(kind).unavailable(device) is not None:
+            continue
+        for make in (makers[kind], starter_templates) if kind in makers else (starter_templates,):
+            try:
+                found += make(source, graph, kind)
+                break
+            except Unmatchable as met:
+                reasons.append(str(met))
+    if not found:
+        raise Unmatchable(reasons[0] if reasons else f"no builder for {device} here")
+    return found

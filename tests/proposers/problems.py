@@ -5,17 +5,19 @@ from __future__ import annotations
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
 
 
-def problem(forward: str, inputs: str, init: str = "", arguments: str = "", values: str = "") -> str:
+def problem(forward: str, inputs: str, init: str = "") -> str:
     """The text of a problem: forward's body after `self, ` (as "x: return ..."), get_inputs' list, __init__'s body."""
     names, body = forward.split(": ", 1)
-    construct = f"    def __init__(self{', ' + arguments if arguments else ''}):\n        super(Model, self).__init__()\n        {init or 'pass'}\n\n"
+    construct = f"    def __init__(self):\n        super(Model, self).__init__()\n        {init or 'pass'}\n\n"
     return (f"{HEAD}class Model(nn.Module):\n{construct}    def forward(self, {names}):\n        {body}\n\n\n"
-            f"def get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():\n    return [{values}]\n")
+            f"def get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():\n    return []\n")
 
 
 ROWS = {
-    "chain": problem("x, b: return torch.where(x > 0.3, F.gelu(x) + b, F.elu(x, 0.7) * torch.tanh(x)).clamp(max=2.5)", "torch.randn(7, 33, 5), torch.randn(33, 1)"),
-    "activations": problem("x: return F.softplus(x) + F.selu(x) * F.hardsigmoid(x) - F.silu(x) / (1 + x.abs()) + F.mish(x)", "3 * torch.randn(1001)"),
+    "chain": problem("x, b: return torch.where(x > 0.3, F.gelu(x) + b, F.elu(x, 0.7) * torch.tanh(x)).clamp(max=2.5)",
+                     "torch.randn(7, 33, 5), torch.randn(33, 1)"),
+    "activations": problem("x: return F.softplus(x) + F.selu(x) * F.hardsigmoid(x) - F.silu(x) / (1 + x.abs()) + F.mish(x)",
+                           "3 * torch.randn(1001)"),
     "scalar": problem("x, s: return x * s - 1", "torch.randn(65, 3), 3.14"),
     "softmax": problem("x: return torch.softmax(x, dim=1)", "4 * torch.randn(37, 129)"),
     "log_softmax_middle": problem("x: return F.log_softmax(x, dim=1)", "4 * torch.randn(3, 19, 70)"),
@@ -32,9 +34,11 @@ ROWS = {
     "sum_middle": problem("x: return x.sum(dim=1, keepdim=True)", "torch.randn(4, 33, 70)"),
     "argmax_middle": problem("x: return torch.argmax(x, dim=1)", "torch.randn(4, 33, 70)"),
     "argmin_last": problem("x: return torch.argmin(x, dim=-1)", "torch.randn(4, 33, 70)"),
-    "hinge": problem("p, t: return torch.mean(torch.clamp(1 - p * t, min=0))", "torch.rand(32, 32), torch.randint(0, 2, (32,)).float() * 2 - 1"),
+    "hinge": problem("p, t: return torch.mean(torch.clamp(1 - p * t, min=0))",
+                     "torch.rand(32, 32), torch.randint(0, 2, (32,)).float() * 2 - 1"),
     "huber": problem("p, t: return F.smooth_l1_loss(p, t)", "3 * torch.randn(17, 33), torch.randn(17, 33)"),
-    "kl": problem("p, t: return F.kl_div(torch.log(p), t, reduction='batchmean')", "torch.rand(9, 33).softmax(-1), torch.rand(9, 33).softmax(-1)"),
+    "kl": problem("p, t: return F.kl_div(torch.log(p), t, reduction='batchmean')",
+                  "torch.rand(9, 33).softmax(-1), torch.rand(9, 33).softmax(-1)"),
     "cross_entropy": problem("p, t: return F.cross_entropy(p, t)", "3 * torch.randn(29, 10), torch.randint(0, 10, (29,))"),
     "triplet": problem("a, p, n: return self.loss(a, p, n)", "torch.rand(9, 65), torch.rand(9, 65), torch.rand(9, 65)",
                        "self.loss = nn.TripletMarginLoss(margin=1.0)"),

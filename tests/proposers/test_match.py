@@ -77,7 +77,9 @@ def test_a_formula_that_is_nearly_a_norm_is_not_taken_for_one(forward: str) -> N
     assert matched(problems.problem(forward, "torch.rand(5, 9)")) is None
 
 
-@pytest.mark.parametrize("forward", ["x: return torch.cumsum(x, 0, dtype=torch.float64)", "x: return x.flip(1)", "x: return x[:, ::2] + 1.0"])
+@pytest.mark.parametrize("forward", [
+    "x: return torch.cumsum(x, 0, dtype=torch.float64)", "x: return x.flip(1)", "x: return x[:, ::2] + 1.0",
+])
 def test_what_no_starter_does_is_no_match(forward: str) -> None:
     found = matched(problems.problem(forward, "torch.rand(6, 8)"))
     assert found is None or found.op == "elementwise"
@@ -91,6 +93,22 @@ def test_dead_operations_do_not_hinder() -> None:
 def test_a_row_program_says_what_it_cannot_do() -> None:
     with pytest.raises(Unmatchable, match="convolution"):
         row_program(graph_of(problems.problem("x: return self.c(x)", "torch.rand(1, 3, 8, 8)", "self.c = nn.Conv2d(3, 4, 3)")))
+
+
+def test_cuda_starters_get_the_formula_and_the_parameters_as_c() -> None:
+    source = problems.ROWS["huber"]
+    template = starter_templates(source, graph_of(source), "cuda")[0]
+    text = template.render({**template.params, "threads": 512})
+    assert "constexpr int THREADS = 512;" in text and "'threads': 512" in text
+    assert "fabsf(" in text.split("// chain begin")[1].split("// chain end")[0]
+    assert f"'divide': {17 * 33}.0" in text
+
+
+@pytest.mark.parametrize("name", ["chain", "linear_relu", "argmax_middle", "hinge", "cumprod"])
+def test_what_a_cuda_starter_does_not_do_is_said(name: str) -> None:
+    source = {**problems.ROWS, **problems.OTHERS}[name]
+    with pytest.raises(Unmatchable, match="cuda starter"):
+        starter_templates(source, graph_of(source), "cuda")
 
 
 @pytest.mark.skipif(not LEVEL_1, reason="set AUTOKERNEL_KERNELBENCH_DIR to the folder of KernelBench's parquet files")

@@ -36,14 +36,16 @@ def judged(candidate: Candidate, ms: float | None) -> Evaluation:
     common: dict[str, Any] = {"problem": "L1/2", "problem_hash": "0" * 32, "candidate": candidate.sha256, "builder": candidate.builder,
                               "rules": "strict/1", "machine": {}}
     if ms is None:
-        return Evaluation(accepted=False, refused_by="smoke", reason="wrong", verdicts=(Verdict("smoke", False, "wrong"),), comparisons=(), **common)
+        verdict = Verdict("smoke", False, "wrong")
+        return Evaluation(accepted=False, refused_by="smoke", reason="wrong", verdicts=(verdict,), comparisons=(), **common)
     side = Measurement((ms,), 1, "window/1", 0.0)
     comparison = Comparison("eager", 1.0, 1.0, 1.0, 0.99, 1, side, side)
     return Evaluation(accepted=True, refused_by=None, reason="", verdicts=tuple(Verdict(s, True) for s in STAGES[1:6]),
                       comparisons=(comparison,), **common)
 
 
-def play(proposer: SearchProposer, problem: Any, history: list[Evaluation], count: int, times: Sequence[float | None] = (3.0, None, 1.0, 2.0)) -> list[str]:
+def play(proposer: SearchProposer, problem: Any, history: list[Evaluation], count: int) -> list[str]:
+    times: Sequence[float | None] = (3.0, None, 1.0, 2.0)
     texts = []
     for _ in range(count):
         candidate = proposer.propose(problem, history)

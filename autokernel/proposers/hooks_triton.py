@@ -1,17 +1,12 @@
-"""Fills a Triton starter: its SHAPE, PARAMS, hooks and ModelNew are written anew, the kernels stay as they are."""
+"""Formulas as Triton functions, for the hooks of Triton starters."""
 
 from __future__ import annotations
 
-import ast
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from autokernel.proposers.emit import Reference, leaf_text, model_class, module_text
-from autokernel.proposers.graph import Graph, Unmatchable, Value
-from autokernel.proposers.match import Formula, Match
-from autokernel.proposers.program import Leaf
-from autokernel.proposers.starters import Starter
+from autokernel.proposers.graph import Unmatchable
+from autokernel.proposers.match import Formula
 
 PLAIN = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "div": "{} / {}", "neg": "-{}", "lt": "{} < {}", "le": "{} <= {}",
          "gt": "{} > {}", "ge": "{} >= {}", "eq": "{} == {}", "ne": "{} != {}", "and": "{} & {}", "or": "{} | {}", "not": "~{}",
@@ -103,62 +98,3 @@ def functions_used(formulas: Iterable[Formula]) -> str:
         for node in formula.program.nodes:
             add({"maximum": "greater", "minimum": "lesser"}.get(node.op, node.op))
     return "\n\n".join("@triton.jit\n" + FUNCTIONS[name][1] for name in done)
-
-
-def fill(start: Starter, match: Match, graph: Graph, ref: Reference, params: Mapping[str, Any], doc: str) -> str:
-    """The candidate's text: the starter with the match's facts and these parameters in it."""
-    tree = ast.parse(start.text)
-    lines = start.text.split("\n")
-    hooks = {name: hook_text(name, formula) for name, formula in match.hooks.items()}
-    helpers = functions_used(match.hooks.values()) if match.hooks else ""
-    call = f"run({', '.join(_input(i, match, graph, ref) for i in match.inputs)})"
-    if match.op in ("matmul", "pooling"):
-        call += f".view({match.out_shape})"
-    pieces: list[str] = []
-    before = [line for line in ref.before.split("\n") if line and line not in start.text]
-    for node in tree.body:
-        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))]) - 1
-        text = "\n".join(lines[first:node.end_lineno])
-        name = _name(node)
-        if name in ("OP", "SPACE") or _is_doc(node):
-            continue
-        if name == "SHAPE":
-            text = f"SHAPE = {dict(match.shape)!r}"
-        elif name == "PARAMS":
-            text = f"PARAMS = {dict(params)!r}"
-        elif name in hooks:
-            text = (helpers + "\n\n" if helpers else "") + hooks[name]
-            helpers = ""
-        elif name == "ModelNew":
-            text = model_class(ref, call, doc)
-        pieces.append(text)
-    imports = [p for p in pieces if p.startswith(("import ", "from "))]
-    literals = [p for p in pieces if p.startswith(("SHAPE =", "PARAMS ="))]
-    rest = [p for p in pieces if p not in imports and p not in literals]
-    future = [p for p in imports if "__future__" in p]
-    head = "\n\n".join([f'"""{doc}"""', *future, "\n".join([*(p for p in imports if p not in future), *before]), "\n".join(literals)])
-    return module_text([head, *rest])
-
-
-def _name(node: ast.stmt) -> str:
-    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-        return node.targets[0].id
-    return node.name if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else ""
-
-
-def _is_doc(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _input(given: Any, match: Match, graph: Graph, ref: Reference) -> str:
-    """The text of one argument of run."""
-    if given is None:
-        return "None"
-    if isinstance(given, tuple):
-        return ref.arguments[given[1]]
-    if isinstance(given, Leaf):
-        sizes = tuple(size if stride else 1 for size, stride in zip(match.space, given.strides, strict=True))
-        return leaf_text(graph, given.operand, sizes, given.strides, given.offset, ref.arguments)
-    if isinstance(given, Value) and given.op == "leaf":
-        return leaf_text(graph, given.attrs["operand"], given.shape, given.attrs["stride"], given.attrs["offset"], ref.arguments)
-    raise Unmatchable("an input that is computed")

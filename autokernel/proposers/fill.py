@@ -1,0 +1,88 @@
+"""Fills a starter: its SHAPE, PARAMS, hooks and ModelNew are written anew, the kernels stay as they are."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from autokernel.proposers.emit import Reference, leaf_text, model_class, module_text
+from autokernel.proposers.graph import Graph, Unmatchable, Value
+from autokernel.proposers.hooks_cuda import chain_text
+from autokernel.proposers.hooks_triton import functions_used, hook_text
+from autokernel.proposers.match import Match
+from autokernel.proposers.program import Leaf
+from autokernel.proposers.starters import Starter
+
+
+def fill(start: Starter, match: Match, graph: Graph, ref: Reference, params: Mapping[str, Any], doc: str) -> str:
+    """The candidate's text: the starter with the match's facts and these parameters in it."""
+    tree = ast.parse(start.text)
+    lines = start.text.split("\n")
+    triton = "SIGNATURES" not in start.text
+    hooks = {name: hook_text(name, formula) for name, formula in match.hooks.items()} if triton else {}
+    helpers = functions_used(match.hooks.values()) if hooks else ""
+    call = f"run({', '.join(_input(i, match, graph, ref) for i in match.inputs)})"
+    if match.op in ("matmul", "pooling"):
+        call += f".view({match.out_shape})"
+    pieces: list[str] = []
+    before = [line for line in ref.before.split("\n") if line and line not in start.text]
+    for node in tree.body:
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))]) - 1
+        text = "\n".join(lines[first:node.end_lineno])
+        name = _name(node)
+        if name in ("OP", "SPACE") or _is_doc(node):
+            continue
+        if name == "SHAPE":
+            text = f"SHAPE = {dict(match.shape)!r}"
+        elif name == "PARAMS":
+            text = f"PARAMS = {dict(params)!r}"
+        elif name in ("CUDA_SRC", "CPP_SRC"):
+            text = _native(text, params, match)
+        elif name in hooks:
+            text = (helpers + "\n\n" if helpers else "") + hooks[name]
+            helpers = ""
+        elif name == "ModelNew":
+            text = model_class(ref, call, doc)
+        pieces.append(text)
+    imports = [p for p in pieces if p.startswith(("import ", "from "))]
+    literals = [p for p in pieces if p.startswith(("SHAPE =", "PARAMS ="))]
+    rest = [p for p in pieces if p not in imports and p not in literals]
+    future = [p for p in imports if "__future__" in p]
+    head = "\n\n".join([f'"""{doc}"""', *future, "\n".join([*(p for p in imports if p not in future), *before]), "\n".join(literals)])
+    return module_text([head, *rest])
+
+
+def _native(text: str, params: Mapping[str, Any], match: Match) -> str:
+    """C++ text with the parameters in its `constexpr int` lines and the formula between its chain markers."""
+    for name, value in params.items():
+        text = re.sub(rf"^constexpr int {name.upper()} = \d+;", f"constexpr int {name.upper()} = {int(value)};", text, flags=re.MULTILINE)
+    if "chain" in match.hooks:
+        chain = f"// chain begin\n{chain_text(match.hooks['chain'])}\n// chain end"
+        text = re.sub(r"// chain begin\n.*?// chain end", lambda _: chain, text, flags=re.DOTALL)
+    return text
+
+
+def _name(node: ast.stmt) -> str:
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    return node.name if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else ""
+
+
+def _is_doc(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _input(given: Any, match: Match, graph: Graph, ref: Reference) -> str:
+    """The text of one argument of run."""
+    if given is None:
+        return "None"
+    if isinstance(given, tuple):
+        return ref.arguments[given[1]]
+    if isinstance(given, Leaf):
+        sizes = tuple(size if stride else 1 for size, stride in zip(match.space, given.strides, strict=True))
+        return leaf_text(graph, given.operand, sizes, given.strides, given.offset, ref.arguments)
+    if isinstance(given, Value) and given.op == "leaf":
+        return leaf_text(graph, given.attrs["operand"], given.shape, given.attrs["stride"], given.attrs["offset"], ref.arguments)
+    raise Unmatchable("an input that is computed")
