@@ -1,5 +1,8 @@
 """The built-in search: starters matched to the traced problem, launch parameters chosen by optuna. Needs no model and no torch here.
 
+Two of three proposals change one parameter of the fastest candidate so far by one step, the third is optuna's own: launch parameters
+interact little, and random choices from a space of ten thousand are mostly far from good.
+
 Its state is a function of (seed, history): each proposal is recomputed by asking and telling from the start, so that a run which was
 killed goes on with the proposal it would have made.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +66,13 @@ class _Problem:
         self._study: optuna.Study | None = None
         self._values: dict[str, float] = {}  # sha256 -> told value
         self._open: tuple[optuna.trial.Trial, Candidate] | None = None  # asked, not told yet
+        self._asked: list[dict[str, Any]] = []  # what each trial was asked with, by trial number
 
     def next(self, history: Sequence[Evaluation]) -> Candidate | None:
         """The first proposal that the history has no evaluation of; None when the choices are used up."""
         judged = {e.candidate: value(e) for e in history}
         if self._study is None or any(judged.get(sha) != v for sha, v in self._values.items()):
-            self._study, self._values, self._open = self._fresh(), {}, None
+            self._study, self._values, self._open, self._asked = self._fresh(), {}, None, []
         best = min((e for e in history if e.accepted), key=value, default=None)
         repeats = 0
         while repeats < REPEATS:
@@ -95,14 +100,40 @@ class _Problem:
         return study
 
     def _ask(self, study: optuna.Study, best: Evaluation | None) -> tuple[optuna.trial.Trial, Candidate]:
+        fastest = self._fastest(study)
+        waiting = len(self._asked) < len(self.templates)  # the templates' own first choices
+        near = self._near(fastest) if fastest is not None and not waiting and len(self._asked) % 3 != 2 else None
+        if near is not None:
+            study.enqueue_trial(near)
         trial = study.ask()
         template = self.templates[trial.suggest_categorical("template", list(self.templates))]
         params: dict[str, Any] = dict(template.params)
         params.update({k: trial.suggest_categorical(f"{template.name}.{k}", choices) for k, choices in template.space.items()})
+        self._asked.append(dict(trial.params))
         chosen = ", ".join(f"{k}={v}" for k, v in params.items() if k in template.space)
-        how = "first choice" if all(params[k] == template.params[k] for k in template.space) else "tuning"
+        first = all(params[k] == template.params[k] for k in template.space)
+        how = "first choice" if first else "a step from the fastest" if near is not None else "optuna's choice"
         return trial, Candidate(template.render(params), template.builder, parent=best.candidate if best else None,
                                 proposer=SearchProposer.name, note=f"{template.idea}; {how}: {chosen}"[:200])
+
+    def _fastest(self, study: optuna.Study) -> dict[str, Any] | None:
+        """What the fastest accepted candidate was asked with."""
+        told = [t for t in study.get_trials(deepcopy=False) if t.value is not None and t.value < REFUSED and t.number < len(self._asked)]
+        return self._asked[min(told, key=lambda t: (t.value or 0.0, t.number)).number] if told else None
+
+    def _near(self, fastest: dict[str, Any]) -> dict[str, Any] | None:
+        """The fastest choice with one parameter a step away, not asked yet; None where all were."""
+        template = self.templates[fastest["template"]]
+        near = [{**fastest, name: step} for key, choices in template.space.items() for name in (f"{template.name}.{key}",)
+                for step in _steps(choices, fastest[name])]
+        fresh = [choice for choice in near if choice not in self._asked]
+        return random.Random(f"{self.seed} {len(self._asked)}").choice(fresh) if fresh else None
+
+
+def _steps(choices: Sequence[Any], chosen: Any) -> list[Any]:
+    """The choices beside the chosen one."""
+    place = choices.index(chosen) if chosen in choices else 0
+    return [choices[i] for i in (place - 1, place + 1) if 0 <= i < len(choices)]
 
 
 def value(evaluation: Evaluation) -> float:
