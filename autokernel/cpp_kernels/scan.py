@@ -14,13 +14,13 @@ from torch import nn
 
 OP = "scan"
 SHAPE = {"kind": "sum", "dim": 1, "reverse": False, "exclusive": False}
-PARAMS = {"lanes": 8}
-SPACE = {"lanes": [1, 2, 4, 8, 16, 32]}
+PARAMS = {"lanes": 4}
+SPACE = {"lanes": [1, 2, 4, 8]}
 
 CPP_SRC = r'''
 #include <algorithm>
 
-constexpr int LANES = 8;
+constexpr int LANES = 4;
 
 // LANES lines of (outer, n, inner) from line `first` on; `count` of them exist.
 template <bool PROD, bool MASKED>
