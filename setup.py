@@ -44,8 +44,8 @@ REQUIRES = [
     "rich>=13.7",
 ]
 
-TEST = ["packaging>=24", "pytest>=8.2", "pytest-timeout>=2.3", "ruff>=0.9", "mypy>=1.13", "wheel>=0.43"]
-DEV = [*TEST, "build>=1.2", "pytest-xdist>=3.6"]
+TEST = ["packaging>=24", "pytest>=8.2", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "ruff>=0.9", "mypy>=1.13", "wheel>=0.43"]
+DEV = [*TEST, "build>=1.2"]
 
 
 def version() -> str:
