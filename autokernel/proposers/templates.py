@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import autokernel
 from autokernel import builders
 from autokernel.proposers import match, match_linear, match_norms
 from autokernel.proposers.cpp_expressions import Expressions
@@ -25,8 +19,7 @@ from autokernel.proposers.graph import Graph, Unmatchable, Value, read
 from autokernel.proposers.lower import row_program
 from autokernel.proposers.program import Program
 from autokernel.proposers.starters import starter, starters
-
-TRACE_TIMEOUT_S = 240.0
+from autokernel.proposers.tracer import TRACER
 
 
 @dataclass(frozen=True)
@@ -39,23 +32,6 @@ class Template:
     params: Mapping[str, Any]
     space: Mapping[str, list[Any]]
     render: Callable[[Mapping[str, Any]], str]
-
-
-def trace(source: str) -> dict[str, Any]:
-    """Trace a problem in a process of its own. What goes wrong there is an answer with "error", never an exception."""
-    roots = [str(Path(p).parent) for p in autokernel.__path__]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*roots, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)}
-    try:
-        done = subprocess.run([sys.executable, "-m", "autokernel.proposers.trace"], input=source.encode("utf-8", "surrogatepass"),
-                              capture_output=True, timeout=TRACE_TIMEOUT_S, env=environment, check=False)
-        answer = json.loads(done.stdout) if done.returncode == 0 else None
-    except subprocess.TimeoutExpired:
-        return {"error": f"tracing took longer than {TRACE_TIMEOUT_S:.0f} s"}
-    except ValueError:
-        answer = None
-    if isinstance(answer, dict):
-        return answer
-    return {"error": f"the tracer ended with code {done.returncode}: {done.stderr.decode('utf-8', 'replace').strip()[-200:]}"}
 
 
 def family(program: Program) -> str:
@@ -160,7 +136,7 @@ def templates(source: str, backend: str, device: str) -> list[Template]:
 
     Raises Unmatchable, with the reason, where no starter fits.
     """
-    graph = read(trace(source))
+    graph = read(TRACER.trace(source))
     if graph.other_inputs:
         raise Unmatchable(f"input {graph.other_inputs[0]} is neither a tensor nor a float")
     kinds = [backend] if backend != "auto" else ["cpp"] if device == "cpu" else ["triton", "cuda"]

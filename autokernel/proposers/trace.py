@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
+import signal
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -21,6 +23,19 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 FORMAT = "trace/1"
+_FIRST = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+    def forward(self, x):
+        return torch.softmax(torch.nn.functional.gelu(self.layer(x)), dim=1)
+def get_inputs():
+    return [torch.rand(8, 8)]
+def get_init_inputs():
+    return []
+"""
 
 
 class Untraceable(Exception):
@@ -190,11 +205,35 @@ def _structure(value: torch.Tensor, drawing: Recorder) -> Iterator[str]:
 
 
 def main() -> None:
-    """Trace the source on stdin; one JSON object on stdout, whatever the problem itself prints."""
-    source = sys.stdin.read()
-    with contextlib.redirect_stdout(io.StringIO()):
-        answer = trace(source)
-    json.dump(answer, sys.stdout)
+    """Answer requests on stdin (a line with a length in bytes, then the source) by the same framing on stdout, until it closes.
+
+    Each problem is traced in a fork of this process, which has imported torch and done nothing with it: what one problem's code changes
+    or breaks, the next does not see.
+    """
+    requests, replies = sys.stdin.buffer, sys.stdout.buffer
+    trace(_FIRST)  # torch imports parts of itself at the first trace: here they are shared by every fork
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while line := requests.readline():
+        answer = _forked(requests.read(int(line)).decode("utf-8", "surrogatepass"))
+        replies.write(f"{len(answer)}\n".encode() + answer)
+        replies.flush()
+
+
+def _forked(source: str) -> bytes:
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(read_end)
+            with contextlib.redirect_stdout(io.StringIO()), os.fdopen(write_end, "wb") as out:
+                out.write(json.dumps(trace(source)).encode())
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as answer:
+        text = answer.read()
+    _, status = os.waitpid(pid, 0)
+    return text or json.dumps({"error": f"the tracer ended with code {os.waitstatus_to_exitcode(status)}"}).encode()
 
 
 if __name__ == "__main__":

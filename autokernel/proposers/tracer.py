@@ -1,0 +1,72 @@
+"""The broker's end of the tracing process: started once, asked for one problem after another, restarted when it hangs or dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import autokernel
+
+TIMEOUT_S = 240.0
+
+
+class Tracer:
+    """Traces problems in a process of its own, so that this one needs no torch and survives what a problem does."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def trace(self, source: str) -> dict[str, Any]:
+        """The trace of a problem's text. What goes wrong is an answer with "error", never an exception."""
+        body = source.encode("utf-8", "surrogatepass")
+        process = self._running()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(f"{len(body)}\n".encode() + body)
+            process.stdin.flush()
+            answer = json.loads(self._reply(process))
+        except TimeoutError:
+            self._end()
+            return {"error": f"tracing took longer than {TIMEOUT_S:.0f} s"}
+        except (OSError, ValueError):
+            self._end()
+            return {"error": "the tracer ended before it answered"}
+        return answer if isinstance(answer, dict) else {"error": "the tracer gave no trace"}
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            roots = [str(Path(p).parent) for p in autokernel.__path__]
+            path = os.pathsep.join([*roots, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+            self._process = subprocess.Popen([sys.executable, "-m", "autokernel.proposers.trace"], stdin=subprocess.PIPE,
+                                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path})
+        return self._process
+
+    def _reply(self, process: subprocess.Popen[bytes]) -> bytes:
+        assert process.stdout is not None
+        fd, ends, data = process.stdout.fileno(), time.monotonic() + TIMEOUT_S, b""
+        while True:
+            head, newline, body = data.partition(b"\n")
+            if newline and len(body) >= int(head):
+                return body
+            if not select.select([fd], [], [], max(ends - time.monotonic(), 0.0))[0]:
+                raise TimeoutError
+            part = os.read(fd, 1 << 20)
+            if not part:
+                raise OSError("the tracer closed its output")
+            data += part
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+TRACER = Tracer()
+"""One for this process: importing torch once serves every problem."""
