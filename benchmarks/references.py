@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -29,15 +30,18 @@ AS_CANDIDATE = "\n\nclass ModelNew(Model):\n    pass\n"
 @click.option("--source", default="auto")
 @click.option("--problems", default=None, help="Ids such as 1-10,23.")
 @click.option("--rules", "rules_name", default="strict")
+@click.option("--pairs", type=int, default=None, help="Take one look after this many pairs, where only about 1.0x is asked for.")
 @click.option("--device", default=None)
 @click.option("--minutes", type=float, default=None)
 @click.option("--store", type=click.Path(path_type=Path), default=Path("runs/store"))
 @click.option("--out", type=click.Path(path_type=Path), required=True)
-def main(level: int, source: str, problems: str | None, rules_name: str, device: str | None, minutes: float | None, store: Path,
-         out: Path) -> None:
+def main(level: int, source: str, problems: str | None, rules_name: str, pairs: int | None, device: str | None, minutes: float | None,
+         store: Path, out: Path) -> None:
     """Evaluate a level's references as their own candidates."""
     loaded = load_level(level, source=source, problems=parse_ids(problems) if problems else None)
     rules = preset(rules_name)
+    if pairs:
+        rules = replace(rules, looks=replace(rules.looks, pairs=(pairs,), alpha=(rules.looks.alpha[0],)))
     done = {json.loads(line)["problem"] for line in out.read_text().splitlines()} if out.exists() else set()
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     with Executor(device or default_device(), store) as executor, out.open("a") as lines:
