@@ -112,11 +112,11 @@ def run_level(**options: Any) -> int:
 
     asked = Request(**options)
     if asked.proposer == "replay" and asked.candidates is None:
-        raise UsageError("the proposer 'replay' needs a folder of candidates.", hint="Pass it with --candidates DIR.")
+        raise UsageError("the proposer 'replay' needs a folder of candidates. Pass it with --candidates DIR.")
     loaded = load_level(asked.level, asked.source, asked.problems)
     if asked.watch is not None and len(loaded.problems) > 1:
-        raise UsageError(f"one file cannot be watched for {len(loaded.problems)} problems.",
-                         hint="Pass --problems with one id, or leave out --watch.")
+        raise UsageError(f"one file cannot be watched for {len(loaded.problems)} problems. "
+                         "Pass --problems with one id, or leave out --watch.")
     click.echo(loaded.why, err=True)
     for note in loaded.notes:
         click.echo(f"note: {note}", err=True)
@@ -201,8 +201,8 @@ def _same_level(run: RunFolder, loaded: LoadedLevel) -> None:
     """UsageError where the run in this folder is of another level or of problems from elsewhere."""
     began = (run.header.options.get("level"), run.header.origin)
     if began != (loaded.level, loaded.origin):
-        raise UsageError(f"the run in '{run.folder}' is of level {began[0]} ({began[1]}), not {loaded.level} ({loaded.origin}).",
-                         hint="Pass --out to choose another folder, or --fresh to set it aside and begin anew.")
+        raise UsageError(f"the run in '{run.folder}' is of level {began[0]} ({began[1]}), not {loaded.level} ({loaded.origin}). "
+                         "Pass --out to choose another folder, or --fresh to set it aside and begin anew.")
 
 
 def _proposer(asked: Request, device: str, run: RunFolder) -> Proposer:

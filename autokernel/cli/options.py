@@ -143,28 +143,28 @@ def chosen_device(asked: str | None) -> str:
         return "cuda:0" if gpus else "cpu"
     if asked.startswith("cuda") and int(asked.partition(":")[2]) >= gpus:
         seen = f"{gpus} visible" if gpus else "none visible"
-        raise MissingOnMachine(f"no GPU '{asked}' on this machine ({seen}).",
-                               hint="Pass --device cpu, or check nvidia-smi and CUDA_VISIBLE_DEVICES.")
+        raise MissingOnMachine(f"no GPU '{asked}' on this machine ({seen}). "
+                               "Pass --device cpu, or check nvidia-smi and CUDA_VISIBLE_DEVICES.")
     return asked
 
 
 def read_candidate(path: Path) -> str:
     """The text of a candidate file. Raises UsageError where it is no readable UTF-8 text file."""
     if path.is_dir():
-        raise UsageError(f"'{path}' is a directory.", hint="Pass one Python file that defines class ModelNew.")
+        raise UsageError(f"'{path}' is a directory. Pass one Python file that defines class ModelNew.")
     if not path.exists():
-        raise UsageError(f"there is no candidate file '{path}'.", hint="Check the path; pass one Python file that defines class ModelNew.")
+        raise UsageError(f"there is no candidate file '{path}'. Check the path; pass one Python file that defines class ModelNew.")
     if not path.is_file():
-        raise UsageError(f"'{path}' is not a regular file.", hint="Pass one Python file that defines class ModelNew.")
+        raise UsageError(f"'{path}' is not a regular file. Pass one Python file that defines class ModelNew.")
     try:
         if path.stat().st_size > LARGEST_CANDIDATE_BYTES:
-            raise UsageError(f"'{path}' is larger than {LARGEST_CANDIDATE_BYTES >> 20} MB.", hint="Pass one Python source file.")
+            raise UsageError(f"'{path}' is larger than {LARGEST_CANDIDATE_BYTES >> 20} MB. Pass one Python source file.")
         raw = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read '{path}': {error.strerror}.", hint="Check its permissions.") from error
+        raise UsageError(f"cannot read '{path}': {error.strerror}. Check its permissions.") from error
     if b"\0" in raw:
-        raise UsageError(f"'{path}' is a binary file, not Python text.", hint="Pass one Python file that defines class ModelNew.")
+        raise UsageError(f"'{path}' is a binary file, not Python text. Pass one Python file that defines class ModelNew.")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"'{path}' is not UTF-8 text (byte {error.start}).", hint="Save it as UTF-8, or pass another file.") from error
+        raise UsageError(f"'{path}' is not UTF-8 text (byte {error.start}). Save it as UTF-8, or pass another file.") from error

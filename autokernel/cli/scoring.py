@@ -49,10 +49,10 @@ def score(runs: Mapping[str, LedgerContents]) -> Scored:
     levels = {(header.options.get("level"), header.options.get("ids")) for header in headers.values()}
     if len(levels) != 1:
         listed = ", ".join(f"{name}: level {header.options.get('level')} ({header.options.get('ids')})" for name, header in headers.items())
-        raise UsageError(f"these runs are not of one level: {listed}.", hint="Pass runs of one level and one version of its problems.")
+        raise UsageError(f"these runs are not of one level: {listed}. Pass runs of one level and one version of its problems.")
     level, ids = levels.pop()
     if not isinstance(level, int) or not isinstance(ids, str):
-        raise UsageError(f"the run '{next(iter(runs))}' does not say which level it is of.", hint="Pass runs that `kb run` made.")
+        raise UsageError(f"the run '{next(iter(runs))}' does not say which level it is of. Pass runs that `kb run` made.")
     merged = merge([_shard(name, headers[name], contents) for name, contents in runs.items()])
     return Scored(level, merged, score_level([f"L{level}/{number}" for number in parse_ids(ids)], merged.results))
 
@@ -64,13 +64,13 @@ def read_runs(folders: Sequence[Path]) -> dict[str, LedgerContents]:
     names = [str(folder) for folder in folders]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise UsageError(f"'{twice}' is named twice.", hint="Pass each run once.")
+        raise UsageError(f"'{twice}' is named twice. Pass each run once.")
     return {str(folder): ledger.read(folder) for folder in folders}
 
 
 def _header(name: str, contents: LedgerContents) -> RunHeader:
     if contents.header is None:
-        raise UsageError(f"the run in '{name}' has no first line yet.", hint="Run it first: autokernel kb run --out DIR.")
+        raise UsageError(f"the run in '{name}' has no first line yet. Run it first: autokernel kb run --out DIR.")
     return contents.header
 
 
