@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from autokernel.run import LevelOutcome
     from autokernel.trials import Outcome
 
+LONGEST_STATUS = 120  # characters; the ledger has the whole reason
 COLUMNS = ("problem", "name", "champion", "against eager", "compile", "iterations", "status")
 
 
@@ -40,4 +41,5 @@ def _row(outcome: Outcome, name: str) -> tuple[str, ...]:
     eager = "" if outcome.speedup is None else speedup_text(outcome.speedup, outcome.low, outcome.high)
     compiled = "" if outcome.compile_speedup is None else f"{outcome.compile_speedup:.2f}x"
     status = f"stopped by {outcome.stopped_by}" if outcome.status == "champion" else f"{outcome.status}: {' '.join(outcome.reason.split())}"
-    return (outcome.problem, name, (outcome.champion or "-")[:12], eager or "-", compiled or "-", str(outcome.iterations), status if len(status) <= 120 else f"{status[:117]}...")
+    shown = status if len(status) <= LONGEST_STATUS else f"{status[:LONGEST_STATUS - 3]}..."
+    return (outcome.problem, name, (outcome.champion or "-")[:12], eager or "-", compiled or "-", str(outcome.iterations), shown)
