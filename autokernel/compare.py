@@ -60,30 +60,14 @@ class ErrorFigures:
 def floating_error(actual: Tensor, eager: Tensor, delta: Tensor | None, bound: Bound) -> ErrorFigures:
     """Figures of `actual` against the oracle `eager + delta`; all of the same shape, floating, contiguous.
 
-    `delta` (float32, flat) is the float64 oracle less eager's output, None where eager itself is the oracle. Compared in float64.
-    NaN matches only NaN, an infinity only itself.
+    `delta` (float32, flat) is the float64 oracle less eager's output, None where eager itself is the oracle. Compared in float64: one
+    fused pass on CUDA, chunks elsewhere. NaN matches only NaN, an infinity only itself.
     """
-    info = torch.finfo(eager.dtype)
     flat_actual, flat_eager = actual.reshape(-1), eager.reshape(-1)
-    total, device = flat_eager.numel(), eager.device
+    total = flat_eager.numel()
     if total == 0:
         return ErrorFigures(0.0, 0.0, 0.0, bound.rms, 0, 0, 0.0, 0.0, 0.0)
-    rows = []
-    for start in range(0, total, CHUNK):
-        expected = flat_eager[start:start + CHUNK].double()
-        if delta is not None:
-            expected += delta[start:start + CHUNK]
-        answer = flat_actual[start:start + CHUNK].double()
-        limit = bound.at(expected, start, info.eps, info.tiny)
-        finite = expected.isfinite()
-        error = (answer - expected).abs_()
-        same = (answer == expected) | (answer.isnan() & expected.isnan())
-        wrong = torch.where(finite, ~answer.isfinite(), ~same)
-        error = torch.where(finite & ~wrong, error, torch.zeros((), dtype=torch.float64, device=device))
-        ratio, place = (error / limit).max(0)
-        blind = (expected.abs() < limit).sum()
-        rows.append(torch.stack([ratio, error.max(), (error * error).sum(), wrong.sum().double(), (place + start).double(), blind.double()]))
-    table = torch.stack(rows).cpu()
+    table = _table(flat_actual, flat_eager, delta, bound)
     best = int(table[:, 0].argmax())
     where = int(table[best, 4])
     return ErrorFigures(
@@ -93,27 +77,42 @@ def floating_error(actual: Tensor, eager: Tensor, delta: Tensor | None, bound: B
     )
 
 
-def quick_error(actual: Tensor, eager: Tensor, bound: Bound) -> ErrorFigures:
-    """As `floating_error` against eager alone with one limit for all elements, in float32: a few passes, for calls under the clock.
+def distance(left: Tensor, right: Tensor) -> tuple[float, float]:
+    """(largest, rms) difference of two floating tensors of one shape; elements that are not finite on the right do not count."""
+    figures = floating_error(left.contiguous(), right.contiguous(), None, Bound(0.0, 0.0, 1.0, 1.0, 0.0))
+    return figures.max_error, figures.rms_error
 
-    Falls back to the full comparison where it sees a non-finite value or where something is out of bound.
-    """
-    if eager.dtype is not torch.float32 or isinstance(bound.change, Tensor):
-        return floating_error(actual, eager, None, bound)
-    flat_actual, flat_eager = actual.reshape(-1), eager.reshape(-1)
-    total = flat_eager.numel()
-    limit = bound.times * max(bound.error, bound.change)
-    largest, squares = torch.zeros((), device=eager.device), torch.zeros((), dtype=torch.float64, device=eager.device)
-    for start in range(0, total, CHUNK * 8):
-        error = (flat_actual[start:start + CHUNK * 8] - flat_eager[start:start + CHUNK * 8]).abs_()
-        largest = torch.maximum(largest, error.max())
-        squares += error.square_().sum(dtype=torch.float64)
-    peak = float(largest)
-    rms = float((squares / max(total, 1)).sqrt())
-    if not peak <= limit or rms > bound.rms:  # NaN included: `not <=`
-        return floating_error(actual, eager, None, bound)
-    ratio = peak / (limit + torch.finfo(torch.float32).tiny)
-    return ErrorFigures(ratio, peak, rms, bound.rms, 0, 0, 0.0, 0.0, 0.0)
+
+def _table(actual: Tensor, eager: Tensor, delta: Tensor | None, bound: Bound) -> Tensor:
+    """Rows of (ratio, largest error, sum of squares, wrong non-finite, where, blind), float64 on the CPU."""
+    info = torch.finfo(eager.dtype)
+    if eager.is_cuda:
+        from autokernel import compare_cuda
+
+        made: Tensor = compare_cuda.table(actual, eager, delta, bound.change, error=bound.error, times=bound.times,
+                                          ulps_eps=bound.ulps * info.eps, tiny=info.tiny)
+        return made.cpu()
+    return _chunked_table(actual, eager, delta, bound)
+
+
+def _chunked_table(actual: Tensor, eager: Tensor, delta: Tensor | None, bound: Bound) -> Tensor:
+    info, device, rows = torch.finfo(eager.dtype), eager.device, []
+    for start in range(0, eager.numel(), CHUNK):
+        expected = eager[start:start + CHUNK].double()
+        if delta is not None:
+            expected += delta[start:start + CHUNK]
+        answer = actual[start:start + CHUNK].double()
+        limit = bound.at(expected, start, info.eps, info.tiny)
+        finite = expected.isfinite()
+        error = (answer - expected).abs_()
+        same = (answer == expected) | (answer.isnan() & expected.isnan())
+        wrong = torch.where(finite, ~answer.isfinite(), ~same)
+        error = torch.where(finite & ~wrong, error, torch.zeros((), dtype=torch.float64, device=device))
+        ratio, place = torch.where(error > 0, error / limit, error).max(0)
+        blind = (expected.abs() < limit).sum()
+        squares = (error * error).sum()
+        rows.append(torch.stack([ratio, error.max(), squares, wrong.sum().double(), (place + start).double(), blind.double()]))
+    return torch.stack(rows).cpu()
 
 
 def exact_error(actual: Tensor, eager: Tensor, other: Tensor | None) -> ErrorFigures:

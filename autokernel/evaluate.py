@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from autokernel import gate, measure
@@ -18,6 +19,7 @@ from autokernel.rules import Rules
 from autokernel.session import BuildRefused, ProblemLike, Session, build
 
 LOG_CHARACTERS = 8000
+Refusal = tuple[str, str] | None  # stage and reason
 _sessions: weakref.WeakKeyDictionary[Executor, Session] = weakref.WeakKeyDictionary()
 
 
@@ -92,7 +94,9 @@ class _Run:
                     session.alone(name, other, reuse=not self.rules.second_process)
             with self.timed("start"):
                 worker = session.start(self.candidate, artifact)
-            refusal = self._gate(session, worker, artifact) or self._measure(session, worker, opponents, artifact)
+            refusal = self._gate(session, worker, artifact) or self._measure(session, worker, opponents)
+            if refusal is None and self.rules.second_process:
+                worker, refusal = self._without_interference(session, worker, opponents, artifact)
         except BuildRefused as fault:
             self.log = fault.digest
             return self.refused("build", f"{fault.reason}{_last_line(fault.digest)}")
@@ -106,8 +110,6 @@ class _Run:
                 self.log = self.log or worker.text.text(0.0)
                 with self.timed("stop"):
                     self.executor.stop(worker)
-        if refusal is None and self.rules.second_process:
-            refusal = self._interference(session, opponents)
         return self._evaluation(refusal)
 
     def _opponents(self, session: Session, incumbent: Candidate | None, against: Sequence[str]) -> dict[str, WorkerHandle]:
@@ -128,9 +130,9 @@ class _Run:
 
     def _stage(self) -> str:
         done = [verdict.stage for verdict in self.verdicts]
-        return next((stage for stage in ("smoke", "shape_sweep", "stability", "determinism", "edge_cases") if stage not in done), "performance")
+        return next((name for name, _ in gate.STAGES if name not in done), "performance")
 
-    def _gate(self, session: Session, worker: WorkerHandle, artifact: Any) -> tuple[str, str] | None:
+    def _gate(self, session: Session, worker: WorkerHandle, artifact: Path | None) -> Refusal:
         calls = _JudgedCalls(self, session, worker, artifact)
         for name, stage in gate.STAGES:
             with self.timed(name):
@@ -140,7 +142,7 @@ class _Run:
                 return name, verdict.reason
         return self._precision()
 
-    def _precision(self) -> tuple[str, str] | None:
+    def _precision(self) -> Refusal:
         """Refuses arithmetic below eager's class, where the oracle is float64 and the outputs floating."""
         answer = next((a for a in reversed(self.answers) if a.get("kind") == "difference"), None) or next(iter(self.answers), None)
         if answer is None or not answer["ieee_rms"]:
@@ -154,7 +156,8 @@ class _Run:
 
     precision: str | None = None
 
-    def _measure(self, session: Session, worker: WorkerHandle, opponents: Mapping[str, WorkerHandle], artifact: Any) -> tuple[str, str] | None:
+    def _measure(self, session: Session, worker: WorkerHandle, opponents: Mapping[str, WorkerHandle]) -> Refusal:
+        self.comparisons = []
         for name, opponent in opponents.items():
             with self.timed(f"pairs {name}"):
                 got = self._compare(session, worker, name, opponent, session.calls)
@@ -171,7 +174,8 @@ class _Run:
                     return refusal
         return None
 
-    def _compare(self, session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle, calls: int) -> Comparison | Mapping[str, Any]:
+    def _compare(self, session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle,
+                 calls: int) -> Comparison | Mapping[str, Any]:
         def pairs(count: int, first: int) -> Mapping[str, Any]:
             return session.ask("pairs", session.deadline(2 * count * calls), {"candidate": worker, "opponent": opponent}, calls=calls,
                                count=count, first=first, limit_s=self.rules.looks.first_look_s if first == 0 else self.rules.looks.budget_s,
@@ -179,7 +183,7 @@ class _Run:
 
         return measure.compare(name, pairs, session.null(calls), calls, self.rules, time.monotonic)
 
-    def _control(self, session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle, many: Comparison) -> tuple[str, str] | None:
+    def _control(self, session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle, many: Comparison) -> Refusal:
         """K=1 windows must agree with the K-call ones: else work of one call was spread over others."""
         null = session.null(1)
         got = session.ask("pairs", session.deadline(2 * self.rules.control_pairs), {"candidate": worker, "opponent": opponent}, calls=1,
@@ -192,11 +196,26 @@ class _Run:
             self.labels.append("K=1 control below the windows' resolution")
             return None
         if one.high < self.rules.control_margin * many.low and one.candidate.median_ms > 2 * many.candidate.median_ms:
-            return "performance", (f"batch-and-skip: {many.speedup:.2f}x in windows of {session.calls} calls but {one.speedup:.2f}x one call "
-                                   "at a time; each call must do its own work")
+            return "performance", (f"batch-and-skip: {many.speedup:.2f}x in windows of {session.calls} calls but {one.speedup:.2f}x "
+                                   "one call at a time; each call must do its own work")
         return None
 
-    def _interference(self, session: Session, opponents: Mapping[str, WorkerHandle]) -> tuple[str, str] | None:
+    def _without_interference(self, session: Session, worker: WorkerHandle, opponents: Mapping[str, WorkerHandle],
+                              artifact: Path | None) -> tuple[WorkerHandle | None, Refusal]:
+        """Opponents alone, after the candidate is dead; where they were slower beside it, all is timed once more in a fresh process."""
+        self.executor.stop(worker)
+        if self._interference(session, opponents) is None:
+            return None, None
+        fresh = session.start(self.candidate, artifact)
+        try:
+            _JudgedCalls(self, session, fresh, artifact).call("own", 0)
+            refusal = self._measure(session, fresh, opponents)
+        finally:
+            self.log = self.log or fresh.text.text(0.0)
+            self.executor.stop(fresh)
+        return None, refusal or self._interference(session, opponents)
+
+    def _interference(self, session: Session, opponents: Mapping[str, WorkerHandle]) -> Refusal:
         """The opponent beside the candidate against the opponent alone, before and after: slower beside it is foul play."""
         for made in self.comparisons:
             with self.timed("alone"):
@@ -214,7 +233,7 @@ class _Run:
         """The evaluation of a candidate refused by `stage`."""
         return self._evaluation((stage, reason))
 
-    def _evaluation(self, refusal: tuple[str, str] | None) -> Evaluation:
+    def _evaluation(self, refusal: Refusal) -> Evaluation:
         oracle = next((a["oracle"] for a in self.answers if a.get("oracle")), "")
         mine = self.times.get("candidate")
         bound = self.session.roofline_ms if self.session else None
@@ -240,7 +259,7 @@ class _Run:
 class _JudgedCalls:
     """The gate's view of one candidate: asks the judge, keeps the answers."""
 
-    def __init__(self, run: _Run, session: Session, worker: WorkerHandle, artifact: Any) -> None:
+    def __init__(self, run: _Run, session: Session, worker: WorkerHandle, artifact: Path | None) -> None:
         self.run, self.session, self.worker, self.artifact = run, session, worker, artifact
         self.first = True
 
@@ -249,11 +268,20 @@ class _JudgedCalls:
         limits = self.run.rules.deadlines
         timeout = limits.first_call_s if self.first else None
         deadline = self.session.deadline(1) + limits.first_call_s
-        answer = {**self.session.ask("call", deadline, {"worker": self.worker}, kind=kind, index=index, timeout_s=timeout), "kind": kind}
+        keep = kind == "own" or self.run.rules.fresh_every > 1
+        answer = {**self.session.ask("call", deadline, {"worker": self.worker}, kind=kind, index=index, keep=keep, timeout_s=timeout),
+                  "kind": kind}
         self.first = False
         if "figures" in answer:
             self.run.answers.append(answer)
         return answer
+
+    def more_own(self) -> Sequence[Mapping[str, Any]]:
+        """The rules' further sets of the problem's own: with an oracle each, or compared with eager where sets are large."""
+        count = self.run.rules.own_sets - 1
+        if count and self.session.large:
+            return [self.session.ask("fresh", self.session.deadline(count), {"worker": self.worker}, second=False, count=count)]
+        return [self.call("own", index + 1) for index in range(count)]
 
     def repeat(self, repeats: int) -> Mapping[str, Any]:
         """An earlier input set again among fresh ones."""

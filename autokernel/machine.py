@@ -30,7 +30,8 @@ def driver_version() -> str | None:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None
-    query = subprocess.run([tool, "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True, timeout=20, check=False)
+    command = [tool, "--query-gpu=driver_version", "--format=csv,noheader"]
+    query = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     return query.stdout.splitlines()[0].strip() if query.returncode == 0 and query.stdout else None
 
 

@@ -63,6 +63,7 @@ class Session:
         self.generation = executor.generation
         self.evaluations = 0
         set_bytes = self.facts["input_bytes"] + self.facts["output_bytes"]
+        self.large = set_bytes > rules.large_set_bytes
         l2 = int(executor.machine().get("l2_bytes") or CPU_CACHE_BYTES)
         self.calls = measure.calls_per_window(rules, self.facts["eager_ms"], set_bytes, l2, int(memory * 0.6))
         self.roofline_ms = measure.roofline_ms(self.facts, executor.ceilings())
@@ -78,8 +79,9 @@ class Session:
 
     def deadline(self, calls: int) -> float:
         """Broker's deadline for an order of that many calls: the judge's own per-call limits come first, problem code included."""
-        each: float = max(self.rules.deadlines.later_call_floor_s, self.rules.deadlines.later_call_times_eager * self.facts["eager_ms"] / 1e3)
-        return self.rules.deadlines.problem_s + each * calls
+        limits = self.rules.deadlines
+        each: float = max(limits.later_call_floor_s, limits.later_call_times_eager * self.facts["eager_ms"] / 1e3)
+        return limits.problem_s + each * calls
 
     def refresh(self, rules: Rules) -> None:
         """Before an evaluation: redraw the secret pool as often as the rules say."""
@@ -130,7 +132,8 @@ class Session:
         limit = self.rules.deadlines.baseline_first_call_s
         worker = self.executor.spawn()
         try:
-            self.executor.load(worker, self.problem.source, "python", class_name="Model", compiled=compiled, deadline_s=self.rules.deadlines.import_s)
+            self.executor.load(worker, self.problem.source, "python", class_name="Model", compiled=compiled,
+                               deadline_s=self.rules.deadlines.import_s)
             self.executor.attach(worker)
             self.ask("construct", limit + 30, {"worker": worker}, second=False, timeout_s=limit)
             answer = self.ask("fresh", self.deadline(1) + limit, {"worker": worker}, second=False, count=1, timeout_s=limit)

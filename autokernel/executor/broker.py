@@ -47,7 +47,8 @@ class Executor:
     imported, which saves seconds for each torch.compile baseline. Raises MissingOnMachine where torch is not installed.
     """
 
-    def __init__(self, device: str, store: Path, *, memory_gb: float | None = None, seed: int | None = None, compiles: bool = False) -> None:
+    def __init__(self, device: str, store: Path, *, memory_gb: float | None = None, seed: int | None = None,
+                 compiles: bool = False) -> None:
         self.device, self.store, self.memory_gb, self.compiles = device, store, memory_gb, compiles
         self.seed = secrets.randbits(62) if seed is None else seed
         self.folder = Path(tempfile.mkdtemp(prefix="autokernel-"))
@@ -114,7 +115,8 @@ class Executor:
 
     # --- the judge -------------------------------------------------------------------------------------------------------------
 
-    def _ask(self, order: str, deadline_s: float, *, fds: Sequence[int] = (), suspects: Sequence[WorkerHandle] = (), **arguments: Any) -> dict[str, Any]:
+    def _ask(self, order: str, deadline_s: float, *, fds: Sequence[int] = (), suspects: Sequence[WorkerHandle] = (),
+             **arguments: Any) -> dict[str, Any]:
         """One request to the judge. `suspects` are killed when the deadline passes; then the judge itself, if it still hangs.
 
         Raises WorkerFault, ProblemFault, JudgeDied.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -22,8 +23,7 @@ def measure(device: torch.device) -> dict[str, Any]:
     for size in CUDA_COPY_BYTES if on_cuda else CPU_COPY_BYTES:
         source = torch.ones(size // 8, dtype=torch.float32, device=device)
         target = torch.empty_like(source)
-        copies.append([size, size / _best(lambda: target.copy_(source), device)])  # noqa: B023  called at once
-        del source, target
+        copies.append([size, size / _best(functools.partial(target.copy_, source), device)])
     n = 4096 if on_cuda else 768
     left, right = torch.randn(n, n, device=device), torch.randn(n, n, device=device)
     strict = 2 * n ** 3 / _best(lambda: left @ right, device)

@@ -121,7 +121,8 @@ class WorkerLink:
         lent = self._lent_bytes()
         for position, (offset, flat) in enumerate(layout):
             held = lent[offset:offset + flat.numel() * flat.element_size()]
-            if not torch.equal(held, flat.view(torch.uint8)):
+            word = torch.int64 if held.numel() % 8 == 0 and flat.data_ptr() % 8 == 0 else torch.uint8
+            if not torch.equal(held.view(word), flat.view(torch.uint8).view(word)):
                 return position
         return None
 
@@ -133,7 +134,8 @@ class WorkerLink:
             nonlocal position
             flat = _flat(tensor)
             layout.append((position, flat))
-            spec = wire.TensorSpec(position, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tuple(tensor.stride()), flat.numel())
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            spec = wire.TensorSpec(position, dtype, tuple(tensor.shape), tuple(tensor.stride()), flat.numel())
             position += -(-flat.numel() * flat.element_size() // ALIGNMENT) * ALIGNMENT
             return spec
 
@@ -179,14 +181,15 @@ class WorkerLink:
         if len(reply.tensors) != calls * len(expected):
             raise LinkFailed("contract", f"{len(reply.tensors)} output tensors, the reference gives {calls * len(expected)}")
         for number, frame in enumerate(reply.tensors):
-            leaf = expected[number % len(expected)]
+            which = number % len(expected)
+            leaf = expected[which]
             dtype = str(leaf.dtype).removeprefix("torch.")
             if frame.shape != tuple(leaf.shape):
-                raise LinkFailed("contract", f"output {number % len(expected)} has shape {frame.shape}, the reference's {tuple(leaf.shape)}")
+                raise LinkFailed("contract", f"output {which} has shape {frame.shape}, the reference's {tuple(leaf.shape)}")
             if frame.dtype != dtype:
-                raise LinkFailed("contract", f"output {number % len(expected)} is {frame.dtype}, the reference's {dtype}")
+                raise LinkFailed("contract", f"output {which} is {frame.dtype}, the reference's {dtype}")
             if frame.on_device != (self.device.type == "cuda"):
-                raise LinkFailed("contract", f"output {number % len(expected)} is not on {self.device}")
+                raise LinkFailed("contract", f"output {which} is not on {self.device}")
 
     def _copy(self, frame: wire.TensorFrame, target: Tensor) -> None:
         if target.numel() == 0:

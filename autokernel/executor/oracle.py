@@ -100,9 +100,8 @@ class Oracle:
             centre: list[Tensor] = outputs
         else:
             moved, centre = [], exact
-            made.deltas = [(e.reshape(-1) - o.reshape(-1)).float() if is_float else (None if torch.equal(e.to(o.dtype), o) else e.to(o.dtype))
-                           for e, o, is_float in zip(exact, outputs, floating, strict=True)]
-        made.finite = all(bool(c.isfinite().all()) and bool(o.isfinite().all()) for c, o, f in zip(centre, outputs, floating, strict=True) if f)
+            made.deltas = [_delta(e, o) for e, o in zip(exact, outputs, strict=True)]
+        made.finite = all(bool(leaf.isfinite().all()) for leaf in (*centre, *outputs) if leaf.is_floating_point())
         made.changes = [torch.zeros(o.numel(), device=o.device) if f else None for o, f in zip(outputs, floating, strict=True)]
         for number in range(MOVES):
             other = moved[number] if exact is None else self._float64(inputs, move=True)
@@ -156,16 +155,16 @@ class Oracle:
                 answers = self.eager(self._given(inputs), seed)
             finally:
                 matmul.allow_tf32, cudnn.allow_tf32 = kept
-        return [_rms_difference(a, e) if a.is_floating_point() else 0.0 for a, e in zip(answers, exact, strict=True)]
+        return [compare.distance(a, e)[1] if a.is_floating_point() else 0.0 for a, e in zip(answers, exact, strict=True)]
 
     def _learn(self, made: InputSet) -> None:
         now = KindError([], [], [], [])
-        for output, delta, moved in zip(made.outputs, made.deltas, made.changes, strict=True):
+        for delta, moved in zip(made.deltas, made.changes, strict=True):
             if moved is None:
                 own = (0.0, 0.0, 0.0, 0.0)
             else:
-                u = (_peak(moved), _rms(moved))
-                own = (u[0], u[1], *u) if delta is None else (_peak(delta), _rms(delta), *u)
+                u = _size(moved)
+                own = (*(u if delta is None else _size(delta)), *u)
             for store, value in zip(vars(now).values(), own, strict=True):
                 store.append(value)
         seen = self.errors.get(made.kind)
@@ -173,7 +172,8 @@ class Oracle:
             now = KindError(*(list(map(max, a, b)) for a, b in zip(vars(seen).values(), vars(now).values(), strict=True)))
         self.errors[made.kind] = now
 
-    def bound(self, kind: str, index: int, change: Tensor | None, times: float, ulps: float, rms_times: float, scale_rms: float) -> compare.Bound:
+    def bound(self, kind: str, index: int, change: Tensor | None, times: float, ulps: float, rms_times: float,
+              scale_rms: float) -> compare.Bound:
         """The limits for output `index` on inputs of `kind`. With `change` the per-element ones of a judged set; without, one number
         for fresh draws, widened by eager's own error, since those compare with eager."""
         seen = self.errors[kind]
@@ -182,6 +182,18 @@ class Oracle:
         if change is not None:
             return compare.Bound(seen.largest[index], change, times, ulps, rms)
         return compare.Bound(seen.largest[index], seen.change[index], times + 1.0, ulps, rms + 2 * seen.rms[index])
+
+
+def _delta(exact: Tensor, eager: Tensor) -> Tensor | None:
+    """Float64's answer less eager's, flat float32; for integers float64's own answer where it is another."""
+    if eager.is_floating_point():
+        made = torch.empty(eager.numel(), dtype=torch.float32, device=eager.device)
+        for start in range(0, eager.numel(), compare.CHUNK):
+            part = slice(start, start + compare.CHUNK)
+            made[part] = exact.reshape(-1)[part] - eager.reshape(-1)[part]
+        return made
+    other = exact.to(eager.dtype)
+    return None if torch.equal(other, eager) else other
 
 
 def _generator_state(device: torch.device) -> Tensor:
@@ -204,25 +216,14 @@ def _raise_to_difference(change: Tensor, left: Tensor, right: Tensor) -> None:
         torch.maximum(change[part], moved.float(), out=change[part])
 
 
-def _rms_difference(left: Tensor, right: Tensor) -> float:
-    total, flat_left, flat_right = 0.0, left.reshape(-1), right.reshape(-1)
-    for start in range(0, flat_left.numel(), compare.CHUNK):
-        part = slice(start, start + compare.CHUNK)
-        total += float((flat_left[part].double() - flat_right[part].double()).square_().sum())
-    return float((total / max(flat_left.numel(), 1)) ** 0.5)
-
-
-def _peak(tensor: Tensor) -> float:
-    return float(tensor.abs().nan_to_num_(nan=0.0, posinf=0.0).max()) if tensor.numel() else 0.0
-
-
-def _rms(tensor: Tensor) -> float:
+def _size(tensor: Tensor) -> tuple[float, float]:
+    """(largest, rms) absolute value of the finite elements."""
     if not tensor.numel():
-        return 0.0
-    total = sum(float(part.double().square_().nan_to_num_(nan=0.0, posinf=0.0).sum()) for part in tensor.reshape(-1).split(compare.CHUNK))
-    return float((total / tensor.numel()) ** 0.5)
+        return 0.0, 0.0
+    peak, rms = compare.distance(torch.zeros_like(tensor), tensor)
+    return peak, rms
 
 
 def output_rms(output: Tensor) -> float:
     """Root mean square of an output's elements, 0.0 for integers."""
-    return _rms(output) if output.is_floating_point() else 0.0
+    return _size(output)[1] if output.is_floating_point() else 0.0

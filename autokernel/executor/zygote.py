@@ -78,7 +78,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     control = socket.socket(fileno=int(sys.argv[1]))
-    import torch  # noqa: F401  the point of this process
+    import torch
 
     try:
         import triton  # noqa: F401

@@ -12,6 +12,9 @@ class Calls(Protocol):
     def call(self, kind: str, index: int = 0) -> Mapping[str, Any]:
         """One call on a judged input set; `skipped` where the reference is not finite there."""
 
+    def more_own(self) -> Sequence[Mapping[str, Any]]:
+        """Calls on further draws of the problem's own inputs."""
+
     def repeat(self, repeats: int) -> Mapping[str, Any]:
         """An earlier input set again among fresh ones."""
 
@@ -25,7 +28,8 @@ def fault_in(answer: Mapping[str, Any], what: str) -> str:
         return f"{what}: input {answer['changed_input']} changed; forward must leave its inputs as they are"
     for number, figure in enumerate(answer["figures"]):
         if figure["nonfinite"]:
-            return f"{what}: output {number} has {figure['nonfinite']} elements that are NaN or infinite where the reference's are not, or the other way round"
+            return (f"{what}: output {number} has {figure['nonfinite']} elements that are NaN or infinite where the reference's are not, "
+                    "or the other way round")
         if figure["ratio"] > 1.0:
             return (f"{what}: output {number} is off by {figure['max_error']:.3g} at most, {figure['ratio']:.3g} times the bound "
                     f"(element {figure['where']}: {figure['actual']:.6g}, expected {figure['expected']:.6g})")

@@ -12,7 +12,8 @@ def run(calls: Calls, rules: Rules) -> Verdict:
     answer = calls.repeat(rules.repeats)
     figures = {"spread": answer["spread"], "eager_spread": answer["eager_spread"]}
     if answer["overwritten"]:
-        return Verdict("determinism", False, "an earlier output changed when forward was called again; clone it before returning it", figures)
+        reason = "an earlier output changed when forward was called again; clone it before returning it"
+        return Verdict("determinism", False, reason, figures)
     if answer["spread"] > rules.repeat_times_eager * answer["eager_spread"]:
         reason = f"the same inputs gave answers {answer['spread']:.3g} apart; eager's differ by {answer['eager_spread']:.3g}"
         return Verdict("determinism", False, reason, figures)

@@ -8,12 +8,7 @@ from autokernel.rules import Rules
 
 
 def run(calls: Calls, rules: Rules) -> Verdict:
-    """One call for each further own set."""
-    answers = []
-    for index in range(1, rules.own_sets):
-        answer = calls.call("own", index)
-        answers.append(answer)
-        reason = fault_in(answer, f"own inputs, draw {index + 1}")
-        if reason:
-            return Verdict("shape_sweep", False, reason, worst(answers))
-    return Verdict("shape_sweep", True, "", {**worst(answers), "judged": len(answers)})
+    """One call for each further own set of the rules."""
+    answers = calls.more_own()
+    reason = next((reason for answer in answers if (reason := fault_in(answer, "own inputs, another draw"))), "")
+    return Verdict("shape_sweep", not reason, reason, {**worst(answers), "judged": rules.own_sets - 1})
