@@ -22,7 +22,7 @@ LAYERS = (
     {"gate", "measure"},
     {"executor"},
     {"builders"},
-    {"rules", "records", "machine", "errors", "durable", "compare", "__init__"},
+    {"rules", "records", "machine", "errors", "durable", "compare", "compare_cuda", "__init__"},
 )
 
 # what lives in the candidate's process, or in the one it is forked from
