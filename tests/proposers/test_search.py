@@ -29,7 +29,7 @@ MATMUL = SimpleNamespace(uid="L1/1", name="1_Matmul", hash="1" * 32, source=prob
 @pytest.fixture(autouse=True)
 def traced_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trace in this process, which has torch anyway; the process of its own is tried once below."""
-    monkeypatch.setattr(templates, "trace", trace)
+    monkeypatch.setattr(templates.TRACER, "trace", trace)
 
 
 def judged(candidate: Candidate, ms: float | None) -> Evaluation:
