@@ -13,7 +13,7 @@ from typing import Protocol
 from autokernel.errors import InternalError, UsageError
 from autokernel.moveon import MoveOn
 from autokernel.proposers import Observer, ProblemLike, Proposer
-from autokernel.records import Candidate, Evaluation
+from autokernel.records import INCUMBENT_FAILS, Candidate, Evaluation
 from autokernel.rules import QUICK, STRICT, Rules
 from autokernel.run_folder import RunFolder, describe
 from autokernel.standing import Standing
@@ -67,7 +67,7 @@ class LoopOptions:
     search_against: tuple[str, ...] = ("incumbent", "eager")  # eager alone while there is no incumbent
     final_against: tuple[str, ...] = ("eager", "compile")
     fallbacks: int = 2  # right but slower candidates to try as champion where nothing was kept
-    minutes: float | None = None  # wall time of this session, shared over its problems
+    minutes: float | None = None  # wall time of one command, shared over its problems
 
     def __post_init__(self) -> None:
         if not 1 <= self.iterations <= 300:
@@ -202,6 +202,11 @@ class _Search:
         if evaluation.problem != self.problem.uid or evaluation.candidate != candidate.sha256:
             raise InternalError(f"asked about {candidate.sha256[:12]} on {self.problem.uid}, evaluate answered about "
                                 f"{evaluation.candidate[:12]} on {evaluation.problem}; check the caller.")
+        doubtful = held is not None and evaluation.reason.startswith(INCUMBENT_FAILS)
+        if evaluation.refused_by == "problem" and not evaluation.unjudgeable and not doubtful:
+            # Recorded, it would end the problem for good or throw a candidate away, for what may be the machine's fault.
+            raise InternalError(f"it could not be judged this time ({evaluation.reason.rstrip('.')}). "
+                                "Run the same command again, and check the machine with `autokernel doctor` if it comes back.")
         return evaluation
 
     def _record(self, trial: Trial) -> None:

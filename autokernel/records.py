@@ -17,6 +17,12 @@ from autokernel.errors import InternalError
 STAGES = ("build", "smoke", "shape_sweep", "stability", "determinism", "edge_cases", "performance")
 """Where an evaluation can be refused, in order. The middle five are the correctness gate."""
 
+PROBLEM_FAULTS = ("reference fails", "does not fit", "unscorable")
+"""How the reason of a refusal by "problem" begins where the problem itself is at fault, so that nothing would judge it here."""
+
+INCUMBENT_FAILS = "incumbent fails"
+"""How it begins where the candidate that is the opponent fails instead."""
+
 Figure = float | int | str | bool | None
 
 
@@ -127,6 +133,11 @@ class Evaluation:
     def against(self, opponent: str) -> Comparison | None:
         """The comparison with "eager", "compile" or "incumbent", or None if it was not made."""
         return next((c for c in self.comparisons if c.against == opponent), None)
+
+    @property
+    def unjudgeable(self) -> bool:
+        """Whether it says that no candidate can be judged on this problem here: a refusal by "problem", with one of PROBLEM_FAULTS."""
+        return self.refused_by == "problem" and self.reason.startswith(PROBLEM_FAULTS)
 
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON values; `from_json` gives the same evaluation back. Non-finite floats become None."""

@@ -1,4 +1,4 @@
-"""A whole level: one problem after another, with the session's time shared fairly among those that are left."""
+"""A whole level: one problem after another, with the time given shared fairly among those that are left."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FINAL_SHARE_MOST = 0.5
 
 @dataclass(frozen=True)
 class LevelOutcome:
-    """What a session over a level came to."""
+    """What one command over a level came to."""
 
-    outcomes: tuple[Outcome, ...]  # of the problems asked for, in their order, from this session and earlier ones
+    outcomes: tuple[Outcome, ...]  # of the problems asked for, in their order, from now and earlier
     not_reached: tuple[str, ...]  # uids the time did not suffice for; the same command goes on with them
     interrupted: bool  # Ctrl-C ended it
 
@@ -31,7 +31,7 @@ def run_level(problems: Sequence[ProblemLike], proposer: Proposer, evaluate: Eva
     """Search the problems in their order; those that the run has finished already are passed over.
 
     `missing` names what this machine lacks for a problem: it is then recorded as "missing" and the level goes on. So it does after an
-    InternalError, recorded as "error"; both are tried again when the run is resumed. Ctrl-C ends the session and is reported, not raised.
+    InternalError, recorded as "error"; both are tried again when the run is resumed. Ctrl-C ends the search and is reported, not raised.
     Raises what `search_problem` raises besides.
     """
     watch = progress or Silent()

@@ -32,7 +32,7 @@ class Standing:
             # The problem could be judged when the incumbent was, so now the incumbent may be what fails as an opponent.
             if trial.phase == "search" and self.chain:
                 self.doubted = self.chain[-1].iteration
-            else:
+            elif trial.evaluation.unjudgeable:
                 self.unjudged = trial
         if trial.phase == "search":
             self.searched[trial.iteration] = trial

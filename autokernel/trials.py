@@ -18,7 +18,7 @@ FINISHED = ("champion", "none", "unjudged")
 
 @dataclass(frozen=True)
 class RunHeader:
-    """How a run began. Rules, torch and device must be the same for every session that goes on with it."""
+    """How a run began. Rules, torch and device must be the same for every command that goes on with it."""
 
     rules: str  # e.g. "strict/1": what champions are judged by
     torch: str  # version

@@ -82,7 +82,7 @@ class ScriptedEvaluate:
         self.asked.append((problem.uid, rules.name, against))
         own = worth(candidate.source)
         if own.get("unjudged"):
-            return evaluation(problem, candidate, rules.label, False, refused_by="problem", reason="zeros pass")
+            return evaluation(problem, candidate, rules.label, False, refused_by="problem", reason="unscorable: zeros pass")
         if not own[rules.name]:
             return evaluation(problem, candidate, rules.label, False)
         speeds = {"eager": own["speed"], "compile": own["speed"] / 2}

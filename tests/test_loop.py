@@ -149,8 +149,40 @@ def test_no_candidate_at_all(run):
 
 def test_a_problem_that_cannot_be_judged_ends_at_once(run):
     outcome, trials, _ = search(run, ["# unjudged=1\n", text(2, 1.5)])
-    assert (outcome.status, outcome.stopped_by, outcome.reason) == ("unjudged", "problem", "zeros pass")
+    assert (outcome.status, outcome.stopped_by, outcome.reason) == ("unjudged", "problem", "unscorable: zeros pass")
     assert trials == [("search", 1, "reverted")]
+
+
+class Refusing(script.ScriptedEvaluate):
+    """Refuses by "problem", with `reason`, whatever is judged by `rules`."""
+
+    def __init__(self, reason, rules):
+        super().__init__()
+        self.reason, self.rules = reason, rules
+
+    def __call__(self, problem, candidate, *, rules, incumbent=None, against=("eager",)):
+        if rules.name == self.rules:
+            return script.evaluation(problem, candidate, rules.label, False, refused_by="problem", reason=self.reason)
+        return super().__call__(problem, candidate, rules=rules, incumbent=incumbent, against=against)
+
+
+@pytest.mark.parametrize("rules", ["quick", "strict"])
+@pytest.mark.parametrize(("reason", "status"), [
+    ("reference fails: no get_inputs", "unjudged"), ("does not fit: needs 900 GB", "unjudged"), ("unscorable: zeros pass", "unjudged"),
+    ("incumbent fails: crashed", "error"), ("judge: its process died", "error"), ("the reference fails now and then", "error"),
+])
+def test_only_a_fault_of_the_problem_itself_ends_it(tmp_path, reason, status, rules):
+    with RunFolder.open(tmp_path / "run", script.HEADER) as run:
+        first = level(run, evaluate=Refusing(reason, rules), problems=script.PROBLEMS[:1]).outcomes[0]
+        recorded = [trial.evaluation.reason for trial in run.ledger.contents.trials if trial.evaluation.refused_by == "problem"]
+    assert (first.status, first.stopped_by, first.finished) == (status, "problem", status == "unjudged")
+    assert reason in first.reason and ("autokernel doctor" in first.reason) == (status == "error")
+    assert recorded == ([reason] if status == "unjudged" else [])
+    with RunFolder.open(tmp_path / "run", script.HEADER) as run:
+        again = level(run, problems=script.PROBLEMS[:1]).outcomes[0]
+        iterations = [trial.iteration for trial in run.ledger.contents.trials if trial.phase == "search"]
+    assert again.status == ("unjudged" if status == "unjudged" else "champion")
+    assert status == "unjudged" or (again.speedup, iterations) == (1.4, list(range(1, 10)))
 
 
 def test_an_incumbent_that_fails_as_an_opponent_is_judged_again_and_dropped(run):

@@ -19,7 +19,7 @@ COLUMNS = ("problem", "name", "champion", "against eager", "compile", "iteration
 
 
 def level_json(folder: Path, contents: LedgerContents, result: LevelOutcome) -> dict[str, Any]:
-    """The session's outcomes and the run's score as plain JSON values."""
+    """The outcomes and the run's score as plain JSON values."""
     return {"run": str(folder), "outcomes": [outcome.to_json() for outcome in result.outcomes], "not_reached": list(result.not_reached),
             "interrupted": result.interrupted, "score": score({str(folder): contents}).to_json()}
 

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autokernel.errors import UsageError
+from autokernel.records import PROBLEM_FAULTS
 
 if TYPE_CHECKING:
     from autokernel.ledger import LedgerContents
     from autokernel.records import Evaluation
     from autokernel.trials import Outcome, RunHeader
     from scorer import LevelScore, Merged, OpponentScore, ProblemResult, Shard
-
-UNJUDGED = ("does not fit", "unscorable", "reference fails")  # how a refusal by "problem" begins, and the scorer's word for it
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,8 @@ def _result(outcome: Outcome, champion: Evaluation | None, contents: LedgerConte
         timed = champion.comparisons
         return make(status="correct", speedup={c.against: c.speedup for c in timed},
                     interval={c.against: (max(c.low, 0.0), c.high) for c in timed}, no_baseline=_no_baseline(champion))
-    if outcome.status == "unjudged":
-        return make(status=next((word for word in UNJUDGED if outcome.reason.startswith(word)), "reference fails"))
+    if outcome.status == "unjudged":  # PROBLEM_FAULTS are the scorer's words too
+        return make(status=next((word for word in PROBLEM_FAULTS if outcome.reason.startswith(word)), "missing"))
     return make(status="failed" if outcome.status == "none" else "missing")
 
 
