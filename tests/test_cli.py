@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
+import signal
 import subprocess
 import sys
 
@@ -108,6 +110,27 @@ def test_list_says_what_a_problem_needs_that_is_missing(tmp_path):
     result = run("kb", "list", "--level", "4", "--source", tmp_path)
     assert result.exit_code == 0
     assert "missing: no_such_package_of_ours" in result.stdout
+
+
+@pytest.mark.parametrize("broken", ["stdout", "stderr"])
+def test_output_that_nobody_reads_ends_the_command_quietly(broken):
+    reading, writing = os.pipe()
+    os.close(reading)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, broken: writing}
+    done = subprocess.run([sys.executable, "-m", "autokernel", "kb", "list", "--level", "1", "--source", "embedded"], check=False,
+                          timeout=60, **streams)
+    os.close(writing)
+    assert done.returncode == 128 + signal.SIGPIPE
+    assert b"Error" not in (done.stderr or b"") and b"Exception" not in (done.stderr or b"")
+
+
+def test_a_broken_pipe_of_our_own_is_an_internal_error(monkeypatch):
+    def broken(device):
+        raise BrokenPipeError("to the judge")
+    monkeypatch.setattr("autokernel.doctor.examine", broken)
+    result = run("doctor", "--device", "cpu")
+    assert result.exit_code == 4
+    assert "internal: BrokenPipeError" in result.stderr
 
 
 def test_show_prints_the_source_and_nothing_else_on_stdout():

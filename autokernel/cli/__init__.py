@@ -13,7 +13,7 @@ import click
 
 from autokernel import __version__
 from autokernel.cli.doctor import doctor
-from autokernel.cli.failures import DEBUG_VARIABLE, explain
+from autokernel.cli.failures import DEBUG_VARIABLE, NOBODY_READS, explain, nobody_reads
 from autokernel.cli.kb import kb
 
 
@@ -30,7 +30,8 @@ class ExitCodeGroup(click.Group):
             click.echo("Interrupted. What was recorded is kept; the same command goes on from there.", err=True)
             code = 130
         except Exception as error:  # noqa: BLE001  (the one place that turns any failure into a message and an exit code)
-            code = explain(error, debug=bool(ctx.params.get("debug")))
+            gone = isinstance(error, BrokenPipeError) and nobody_reads()
+            code = NOBODY_READS if gone else explain(error, debug=bool(ctx.params.get("debug")))
         ctx.exit(code if isinstance(code, int) else 0)
 
 

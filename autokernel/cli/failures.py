@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
+import sys
 import traceback
 
 import click
@@ -12,6 +16,7 @@ OURS = ("autokernel", "kernelbench_bridge", "scorer")
 
 INTERNAL = 4
 MISSING = 3
+NOBODY_READS = 128 + signal.SIGPIPE  # as a shell reports a program that the signal ended
 
 
 def explain(error: Exception, *, debug: bool) -> int:
@@ -33,6 +38,30 @@ def explain(error: Exception, *, debug: bool) -> int:
     hint = "" if debug else f"Run it again as `autokernel --debug ...` (or set {DEBUG_VARIABLE}=1) for the traceback."
     _write(f"internal: {type(error).__name__}: {error}", hint)
     return INTERNAL
+
+
+def nobody_reads() -> bool:
+    """Whether stdout or stderr is a pipe whose reader has gone, as after `| head`; further output then goes nowhere, without error."""
+    gone = [descriptor for stream in (sys.stdout, sys.stderr) if (descriptor := _descriptor(stream)) is not None and _broken(descriptor)]
+    if gone:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in gone:
+            os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+    return bool(gone)
+
+
+def _descriptor(stream: object) -> int | None:
+    try:
+        return int(stream.fileno())  # type: ignore[attr-defined]
+    except (AttributeError, OSError, ValueError):  # closed, or replaced by something that is no file
+        return None
+
+
+def _broken(descriptor: int) -> bool:
+    watch = select.poll()
+    watch.register(descriptor, 0)
+    return any(event & select.POLLERR for _, event in watch.poll(0))
 
 
 def _write(message: str, hint: str) -> None:
