@@ -99,7 +99,7 @@ def test_list_names_every_problem_with_its_hash():
     assert [row["uid"] for row in listed["problems"][:3]] == ["L1/1", "L1/2", "L1/3"]
     assert all(len(row["hash"]) == 32 and row["missing"] == [] for row in listed["problems"])
     text = run("kb", "list", "--level", "1", "--source", "embedded", "--problems", "2")
-    assert text.stdout.split() == ["L1/2", listed["problems"][1]["name"], listed["problems"][1]["hash"]]
+    assert text.stdout.split() == ["L1/2", listed["problems"][1]["hash"], listed["problems"][1]["name"]]
     assert "embedded set" in text.stderr
 
 

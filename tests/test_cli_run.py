@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from autokernel.cli import cli
-from autokernel.errors import MissingOnMachine
+from autokernel.cli.layout import ids, short, width, wrapped
+from autokernel.errors import InternalError, MissingOnMachine
 from autokernel.records import Comparison, Evaluation, Measurement, Verdict
 
 MIDDLE = ("smoke", "shape_sweep", "stability", "determinism", "edge_cases")
@@ -48,6 +49,8 @@ def judge(problem, candidate, *, rules, executor, incumbent=None, against=("eage
               "rules": rules.label, "machine": executor.machine(), "created": "2026-01-01T00:00:00+00:00"}
     if "needs nvcc" in candidate.source:
         raise MissingOnMachine("builder 'cuda' needs nvcc.", hint="Install it.")
+    if "unscorable" in candidate.source:
+        return Evaluation(**common, accepted=False, refused_by="problem", reason="unscorable: zeros pass", verdicts=(), comparisons=())
     if "unjudged" in candidate.source:
         return Evaluation(**common, accepted=False, refused_by="problem", reason="does not fit: needs 900 GB", verdicts=(), comparisons=())
     speed = next((value for word, value in SPEED.items() if word in candidate.source), None)
@@ -87,14 +90,17 @@ def test_a_run_prints_a_line_for_each_iteration_a_table_and_the_score(run, repla
     assert result.exit_code == 0, result.output
     assert "embedded set" in result.stderr
     assert "L1/1 (1 of 3)" in result.stderr
-    assert "#1 reverted  refused by smoke: output 0 is off by 3" in result.stderr
-    assert "#2 kept      3.00x eager [2.85, 3.15]" in result.stderr
-    assert "champion 3.00x eager [2.85, 3.15], 3.00x compile, stopped by speedup after 2 iterations" in result.stderr
+    assert "#1 reverted  python  refused by smoke: output 0 is off by 3" in result.stderr
+    assert "#2 kept      python  3.00x eager [2.85, 3.15]" in result.stderr
+    assert "champion 3.00x eager [2.85, 3.15], 3.00x compile; ended by --stop-speedup after 2 iterations" in result.stderr
     rows = result.stdout.splitlines()
-    assert rows[0].split() == ["problem", "name", "champion", "against", "eager", "compile", "iterations", "status"]
+    assert rows[0].split() == ["problem", "against", "eager", "compile", "tries", "ended", "by", "name"]
     assert rows[1].startswith("L1/1") and "3.00x [2.85, 3.15]" in rows[1]
     assert rows[2].startswith("L1/2") and "0.50x [0.47, 0.53]" in rows[2]
-    assert rows[3].startswith("L1/3") and "none: no candidate was right" in rows[3]
+    assert rows[3].split()[:5] == ["L1/3", "none", "-", "1", "proposer"]
+    assert rows[4] == "         no candidate was right: output 0 is off by 3"
+    assert "\n  not in this run: L1/4-" in result.stdout and "missing" not in result.stdout
+    assert max(map(len, rows)) <= 80
     assert "embedded problems, not KernelBench's" in result.stdout
     assert "3 of" not in result.stdout.split("correct")[0]
     assert (tmp_path / "runs" / "L1-embedded-cpu" / "winners" / "L1_1.py").read_text().endswith("# fast\n")
@@ -156,7 +162,7 @@ def test_an_interrupted_run_exits_130_and_goes_on(run, replay, monkeypatch):
 def test_move_on_rules_can_be_off(run, replay):
     result = run(*replay, "--stop-speedup", "off", "--max-reverts", "0", "--stop-roofline", "off", "--max-hours", "off")
     assert result.exit_code == 0
-    assert "stopped by proposer" in result.stderr and "stopped by speedup" not in result.stderr
+    assert "ended by the proposer, which has no more" in result.stderr and "--stop-speedup" not in result.stderr
 
 
 def test_an_unjudged_problem_has_its_own_status(run, replay):
@@ -167,16 +173,51 @@ def test_an_unjudged_problem_has_its_own_status(run, replay):
 
 def test_shards_are_merged_into_one_score_and_named(run, replay, tmp_path):
     index = replay.index("1-3")
-    for out, ids in (("one", "1"), ("two", "2-3")):
-        assert run(*replay[:index], ids, *replay[index + 1:], "--out", tmp_path / out).exit_code == 0
+    for out, asked in (("one", "1"), ("two", "2-3")):
+        assert run(*replay[:index], asked, *replay[index + 1:], "--out", tmp_path / out).exit_code == 0
     both = json.loads(run("kb", "score", tmp_path / "one", tmp_path / "two", "--json").stdout)
     assert both["runs"] == [str(tmp_path / "one"), str(tmp_path / "two")]
     assert both["uids"]["correct"] == ["L1/1", "L1/2"] and both["uids"]["failed"] == ["L1/3"]
     assert both["against"]["best"]["geometric_mean"] == pytest.approx((3.0 * 0.5) ** 0.5)
     text = run("kb", "score", tmp_path / "one", tmp_path / "two").stdout
-    assert "fast_p above             0.0     0.5     0.8     1.0     1.5     2.0" in text
+    assert "fast_p above               0.0     0.5     0.8     1.0     1.5     2.0" in text
     assert "against the better of both: geometric mean 1.225x over 2" in text
-    assert "put together from" in text
+    assert "put together from" in text and "not in these runs: L1/4-" in text
+    assert both["not_run"] == both["uids"]["missing"] == [f"L1/{number}" for number in range(4, both["level_size"] + 1)]
+    assert max(map(len, text.splitlines()[:-2])) <= 80
+
+
+def test_problems_tried_in_vain_are_told_from_those_never_asked_for(run, replay, monkeypatch, tmp_path):
+    def failing(problem, candidate, **more):
+        if problem.uid == "L1/2":
+            raise InternalError("a worker process did not start.")
+        return judge(problem, candidate, **more)
+
+    monkeypatch.setattr(sys.modules["autokernel.evaluate"], "evaluate", failing)
+    text = run(*replay, "--out", tmp_path / "one").stdout
+    assert "\n  tried, not judged: L1/2\n  not in this run: L1/4-" in text
+    assert "\nL1/2     error" in text and "\n         a worker process did not start.\n" in text
+    scored = json.loads(run("kb", "score", tmp_path / "one", "--json").stdout)
+    assert "L1/2" in scored["uids"]["missing"] and "L1/2" not in scored["not_run"]
+
+
+def test_shares_of_the_scorable_and_of_all_are_told_apart_only_where_they_differ(run, replay, tmp_path):
+    (replay[-1] / "L1_1_a.py").write_text("# unscorable\n")
+    text = run(*replay).stdout
+    assert "\n  correct   1 of 12 scorable (8.3%), 1 of all 13 (7.7%)\n" in text
+    assert "\n    of 12 scorable          8.3%    0.0% " in text and "\n    of all 13               7.7%    0.0% " in text
+    assert "\n  unscorable: L1/1\n" in text
+
+
+def test_long_texts_are_cut_after_a_word_and_ids_joined(monkeypatch):
+    assert short("one two three four", 14) == "one two..."
+    assert short("one two three", 13) == "one two three"
+    assert short("one  two\nthree", 20) == "one two three"
+    assert short("x" * 30, 10) == "xxxxxxx..."
+    assert ids(["L1/1", "L1/3", "L1/2", "L1/7", "L2/4"]) == "L1/1-3, 7, L2/4"
+    monkeypatch.setenv("COLUMNS", "20")
+    assert width() == 60
+    assert list(wrapped("word " * 14, "  ", "    ")) == ["  " + " ".join(["word"] * 11), "    " + " ".join(["word"] * 3)]
 
 
 def test_the_same_run_twice_and_runs_of_two_levels_are_exit_2(run, replay, tmp_path):

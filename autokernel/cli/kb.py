@@ -32,7 +32,7 @@ kb.add_command(score_runs)
 @source_option
 @json_option
 def list_problems(level: int, problems: tuple[int, ...] | None, source: str, as_json: bool) -> int:
-    """List a level's problems: uid, name, hash, and what each needs that is missing here."""
+    """List a level's problems: uid, hash, name, and what each needs that is missing here."""
     from kernelbench_bridge import load_level
 
     loaded = load_level(level, source, problems)
@@ -44,10 +44,9 @@ def list_problems(level: int, problems: tuple[int, ...] | None, source: str, as_
         whole = {"level": level, "origin": loaded.origin, "why": loaded.why, "notes": list(loaded.notes), "problems": rows}
         click.echo(json.dumps(whole, indent=2))
         return 0
-    width = max((len(row["name"]) for row in rows), default=0)
     for row in rows:
         missing = f"  missing: {', '.join(row['missing'])}" if row["missing"] else ""
-        click.echo(f"{row['uid']:<7}  {row['name']:<{width}}  {row['hash']}{missing}")
+        click.echo(f"{row['uid']:<7}  {row['hash']}  {row['name']}{missing}")
     return 0
 
 

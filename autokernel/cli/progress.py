@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from autokernel.cli.layout import short
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
     from autokernel.trials import Outcome, Trial
 
 LONGEST_REASON = 160  # characters of a reason on a line
+ENDED_BY = {
+    "iterations": "--iterations", "reverts": "--max-reverts", "roofline": "--stop-roofline", "hours": "--max-hours",
+    "speedup": "--stop-speedup", "minutes": "--minutes", "proposer": "the proposer, which has no more",
+}
+"""What ends a search, by the ledger's word for it; else an option."""
 
 
 @contextmanager
@@ -81,21 +88,24 @@ class LevelProgress:
 
 
 def trial_line(trial: Trial) -> str:
-    """E.g. `#3 kept      1.32x eager [1.30, 1.35]  triton  block 512`."""
+    """E.g. `#3 kept      triton  1.32x eager [1.30, 1.35]  block 512  (4.1 s)`."""
     phase = "" if trial.phase == "search" else f" {trial.phase}"
     evaluation = trial.evaluation
-    said = [_timed(evaluation), "" if evaluation.accepted else f"refused by {evaluation.refused_by}: {_short(evaluation.reason)}",
-            evaluation.builder, _short(trial.note)]
+    note = f"ended by {ENDED_BY.get(trial.note, trial.note)}" if trial.phase == "final" and trial.note else trial.note
+    said = [evaluation.builder, _timed(evaluation),
+            "" if evaluation.accepted else f"refused by {evaluation.refused_by}: {short(evaluation.reason, LONGEST_REASON)}",
+            short(note, LONGEST_REASON)]
     return f"#{trial.iteration}{phase} {trial.decision:<8}  {'  '.join(part for part in said if part)}  ({trial.seconds:.1f} s)"
 
 
 def outcome_line(outcome: Outcome) -> str:
-    """E.g. `champion 1.32x eager [1.30, 1.35], 0.98x compile, stopped by reverts after 9 iterations`."""
+    """E.g. `champion 1.32x eager [1.30, 1.35], 0.98x compile; ended by --max-reverts after 9 iterations`."""
     if outcome.status != "champion":
-        return f"{outcome.status}: {_short(outcome.reason)}"
+        return f"{outcome.status}: {short(outcome.reason, LONGEST_REASON)}"
     speed = f" {speedup_text(outcome.speedup, outcome.low, outcome.high, 'eager')}" if outcome.speedup is not None else ""
     compiled = f", {outcome.compile_speedup:.2f}x compile" if outcome.compile_speedup is not None else ""
-    return f"champion{speed}{compiled}, stopped by {outcome.stopped_by} after {outcome.iterations} iterations"
+    many = "1 iteration" if outcome.iterations == 1 else f"{outcome.iterations} iterations"
+    return f"champion{speed}{compiled}; ended by {ENDED_BY.get(outcome.stopped_by, outcome.stopped_by)} after {many}"
 
 
 def speedup_text(speedup: float, low: float | None, high: float | None, against: str = "") -> str:
@@ -110,8 +120,3 @@ def _number(value: float) -> str:
 
 def _timed(evaluation: Evaluation) -> str:
     return ", ".join(speedup_text(c.speedup, c.low, c.high, c.against) for c in evaluation.comparisons)
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON - 3]}..."

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autokernel.cli.layout import ids, short, width, wrapped
 from autokernel.cli.progress import speedup_text
 from autokernel.cli.scoring import score, score_lines
 
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from autokernel.run import LevelOutcome
     from autokernel.trials import Outcome
 
-LONGEST_STATUS = 120  # characters; the ledger has the whole reason
-COLUMNS = ("problem", "name", "champion", "against eager", "compile", "iterations", "status")
+LONGEST_REASON = 300  # characters; the ledger has the whole reason
+COLUMNS = ("problem", "against eager", "compile", "tries", "ended by", "name")
 
 
 def level_json(folder: Path, contents: LedgerContents, result: LevelOutcome) -> dict[str, Any]:
@@ -26,20 +27,29 @@ def level_json(folder: Path, contents: LedgerContents, result: LevelOutcome) -> 
 
 def level_lines(folder: Path, contents: LedgerContents, result: LevelOutcome, names: Mapping[str, str]) -> Iterator[str]:
     """The table of the problems asked for, what is left to do, and the score; `names` by uid."""
-    rows = [COLUMNS, *(_row(outcome, names.get(outcome.problem, "")) for outcome in result.outcomes)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS) - 1)]
-    for row in rows:
-        yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]])
+    yield from _table(result.outcomes, names)
     if result.not_reached:
-        yield f"not reached in the time given: {', '.join(result.not_reached)}; the same command goes on with them"
+        yield from wrapped(f"not reached: {ids(result.not_reached)}; the same command goes on with them", "", "  ")
     yield ""
     yield from score_lines(score({str(folder): contents}))
     yield f"run: {folder} (winners, ledger.jsonl, results.tsv)"
 
 
+def _table(outcomes: Sequence[Outcome], names: Mapping[str, str]) -> Iterator[str]:
+    """A line for each outcome, and below it why there is no champion; only names are cut to the width."""
+    rows = [COLUMNS, *(_row(outcome, names.get(outcome.problem, "")) for outcome in outcomes)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS) - 1)]
+    indent = " " * (widths[0] + 2)
+    room = max(12, width() - sum(widths) - 2 * len(widths))
+    for row, outcome in zip(rows, (None, *outcomes), strict=True):
+        cells = [cell.rjust(wide) if head == "tries" else cell.ljust(wide) for head, cell, wide in zip(COLUMNS, row, widths, strict=False)]
+        yield "  ".join((*cells, short(row[-1], room))).rstrip()
+        if outcome is not None and outcome.status != "champion":
+            yield from wrapped(short(outcome.reason, LONGEST_REASON), indent)
+
+
 def _row(outcome: Outcome, name: str) -> tuple[str, ...]:
-    eager = "" if outcome.speedup is None else speedup_text(outcome.speedup, outcome.low, outcome.high)
-    compiled = "" if outcome.compile_speedup is None else f"{outcome.compile_speedup:.2f}x"
-    status = f"stopped by {outcome.stopped_by}" if outcome.status == "champion" else f"{outcome.status}: {' '.join(outcome.reason.split())}"
-    shown = status if len(status) <= LONGEST_STATUS else f"{status[:LONGEST_STATUS - 3]}..."
-    return (outcome.problem, name, (outcome.champion or "-")[:12], eager or "-", compiled or "-", str(outcome.iterations), shown)
+    eager = "not timed" if outcome.speedup is None else speedup_text(outcome.speedup, outcome.low, outcome.high)
+    compiled = "-" if outcome.compile_speedup is None else f"{outcome.compile_speedup:.2f}x"
+    return (outcome.problem, eager if outcome.status == "champion" else outcome.status, compiled, str(outcome.iterations),
+            outcome.stopped_by, name)

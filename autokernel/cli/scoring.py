@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autokernel.cli.layout import ids, wrapped
 from autokernel.errors import UsageError
 from autokernel.records import PROBLEM_FAULTS
 
@@ -31,12 +32,18 @@ class Scored:
         """What a reader must know before comparing this score with another one; empty where there is nothing."""
         return "embedded problems, not KernelBench's: compare with no published score" if self.merged.origin == "embedded" else ""
 
+    @property
+    def not_run(self) -> tuple[str, ...]:
+        """The level's problems that these runs have not come to, or were not asked for; the scorer counts them as missing."""
+        seen = {result.uid for result in self.merged.results}
+        return tuple(uid for names in self.score.uids.values() for uid in names if uid not in seen)
+
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Plain JSON values; `not_run` is a part of the missing ones."""
         merged = self.merged
         return {"level": self.level, "origin": merged.origin, "marks": self.marks, "rules": merged.rules, "device": merged.device,
                 "torch": merged.torch, "precision": merged.precision, "runs": list(merged.shards), "replaced": list(merged.replaced),
-                "differences": list(merged.differences), **self.score.to_json()}
+                "differences": list(merged.differences), "not_run": list(self.not_run), **self.score.to_json()}
 
 
 def score(runs: Mapping[str, LedgerContents]) -> Scored:
@@ -111,36 +118,56 @@ def score_lines(scored: Scored) -> Iterator[str]:
     yield f"Score of level {scored.level}: {merged.rules}, {merged.device}, torch {merged.torch}"
     if scored.marks:
         yield f"  ({scored.marks})"
-    counts = {status: names for status, names in result.uids.items() if names}
+    groups = _groups(scored)
+    counts = ", ".join(f"{len(names)} {label}" for label, names in groups.items())
     right = len(result.uids["correct"])
-    yield (f"  coverage     {result.coverage:.1%} of {result.level_size} problems have a verdict"
-           f" ({', '.join(f'{len(names)} {status}' for status, names in counts.items())})")
-    yield f"  correct      {_share(right, result.denominator)}, {_share(right, result.level_size)} of the whole level"
+    yield from wrapped(f"coverage  {result.coverage:.1%} of {result.level_size} problems have a verdict ({counts})", "  ", " " * 12)
+    yield f"  correct   {', '.join(_share(right, whole, label) for whole, label in _wholes(result))}"
+    yield from (line for label, names in groups.items() if label != "correct" for line in wrapped(f"{label}: {ids(names)}", "  ", "    "))
+    if result.opponents:
+        yield f"  {'fast_p above':<22}" + "".join(f"{threshold:>8.1f}" for threshold in next(iter(result.opponents.values())).fast_p)
     for opponent in result.opponents.values():
-        yield from _opponent_lines(opponent)
-    for status, names in counts.items():
-        if status != "correct":
-            yield f"  {status + ':':<12} {_listed(names)}"
+        yield from _opponent_lines(opponent, result)
     if len(merged.shards) > 1:
-        yield f"  put together from {', '.join(merged.shards)}"
-    yield from (f"  {line}" for line in (*merged.replaced, *merged.differences))
+        yield from wrapped(f"put together from {', '.join(merged.shards)}", "  ", "    ")
+    yield from (line for text in (*merged.replaced, *merged.differences) for line in wrapped(text, "  ", "    "))
 
 
-def _opponent_lines(opponent: OpponentScore) -> Iterator[str]:
+def _groups(scored: Scored) -> dict[str, list[str]]:
+    """Uids by what to call them, none empty. The scorer's missing ones are those tried in vain here, and those never tried."""
+    never = set(scored.not_run)
+    groups: dict[str, list[str]] = {}
+    for status, names in scored.score.uids.items():
+        for uid in names:
+            label = "not in this run" if uid in never else "tried, not judged" if status == "missing" else status
+            groups.setdefault(label, []).append(uid)
+    if len(scored.merged.shards) > 1 and "not in this run" in groups:
+        groups["not in these runs"] = groups.pop("not in this run")
+    return groups
+
+
+def _wholes(result: LevelScore) -> list[tuple[int, str]]:
+    """What shares are of: the level, or where problems are unscorable the rest of it and then all."""
+    if result.denominator == result.level_size:
+        return [(result.level_size, f"of {result.level_size}")]
+    return [(result.denominator, f"of {result.denominator} scorable"), (result.level_size, f"of all {result.level_size}")]
+
+
+def _opponent_lines(opponent: OpponentScore, result: LevelScore) -> Iterator[str]:
     name = {"best": "the better of both"}.get(opponent.against, opponent.against)
     mean = "none timed" if opponent.geometric_mean is None else f"geometric mean {opponent.geometric_mean:.3f}x over {opponent.timed}"
     yield f"  against {name}: {mean}"
-    yield "    fast_p above        " + "".join(f"{threshold:>8.1f}" for threshold in opponent.fast_p)
-    for label, rates in (("level, scorable", opponent.fast_p), ("whole level", opponent.fast_p_whole_level),
-                         ("interval above", opponent.fast_p_low)):
-        yield f"    {label:<20}" + "".join("       -" if rate is None else f"{rate:>8.1%}" for rate in rates.values())
+    rates = [opponent.fast_p, opponent.fast_p_whole_level]
+    for shares, (_, label) in zip(rates, _wholes(result), strict=False):
+        yield _rates(label, shares)
+    yield _rates("whole interval above", opponent.fast_p_low)
     if opponent.untimed:
-        yield f"    right but not timed: {_listed(opponent.untimed)}"
+        yield from wrapped(f"right but not timed: {ids(opponent.untimed)}", "    ", "      ")
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part} of {whole}" + (f" ({part / whole:.1%})" if whole else "")
+def _rates(label: str, shares: Mapping[float, float | None]) -> str:
+    return f"    {label:<20}" + "".join("       -" if share is None else f"{share:>8.1%}" for share in shares.values())
 
 
-def _listed(names: Sequence[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _share(part: int, whole: int, label: str) -> str:
+    return f"{part} {label}" + (f" ({part / whole:.1%})" if whole else "")
