@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from autokernel import gate, measure
+from autokernel import gate, measure, performance
 from autokernel.errors import JudgeDied
 from autokernel.executor.broker import Executor, WorkerHandle
 from autokernel.executor.faults import ProblemFault, WorkerFault
@@ -160,44 +160,18 @@ class _Run:
         self.comparisons = []
         for name, opponent in opponents.items():
             with self.timed(f"pairs {name}"):
-                got = self._compare(session, worker, name, opponent, session.calls)
-            if not isinstance(got, Comparison):
-                return "performance", _wrong_in_window(got)
+                got = performance.compare(session, worker, name, opponent)
+            if isinstance(got, str):
+                return "performance", got
             self.comparisons.append(got)
             self.times["candidate"], self.times[name] = got.candidate.median_ms, got.opponent.median_ms
             if name == "incumbent" and not self.rules.second_process and got.low <= self.rules.looks.keep_above:
                 break  # it will not be kept, so the search need not know its time against the others
             if session.calls > 1 and got.pairs > 3:
                 with self.timed("K=1 control"):
-                    refusal = self._control(session, worker, name, opponent, got)
-                if refusal:
-                    return refusal
-        return None
-
-    def _compare(self, session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle,
-                 calls: int) -> Comparison | Mapping[str, Any]:
-        def pairs(count: int, first: int) -> Mapping[str, Any]:
-            return session.ask("pairs", session.deadline(2 * count * calls), {"candidate": worker, "opponent": opponent}, calls=calls,
-                               count=count, first=first, limit_s=self.rules.looks.first_look_s if first == 0 else self.rules.looks.budget_s,
-                               slower_below=self.rules.looks.slower_below)
-
-        return measure.compare(name, pairs, session.null(calls), calls, self.rules, time.monotonic)
-
-    def _control(self, session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle, many: Comparison) -> Refusal:
-        """K=1 windows must agree with the K-call ones: else work of one call was spread over others."""
-        null = session.null(1)
-        got = session.ask("pairs", session.deadline(2 * self.rules.control_pairs), {"candidate": worker, "opponent": opponent}, calls=1,
-                          count=self.rules.control_pairs, first=0, limit_s=self.rules.looks.budget_s,
-                          slower_below=0.0)
-        if "wrong" in got:
-            return "performance", _wrong_in_window(got)
-        one = measure.comparison(name, got, null, 1, self.rules.looks.alpha[-1])
-        if min(one.candidate.median_ms, one.opponent.median_ms) < 2 * null.spread_ms:
-            self.labels.append("K=1 control below the windows' resolution")
-            return None
-        if one.high < self.rules.control_margin * many.low and one.candidate.median_ms > 2 * many.candidate.median_ms:
-            return "performance", (f"batch-and-skip: {many.speedup:.2f}x in windows of {session.calls} calls but {one.speedup:.2f}x "
-                                   "one call at a time; each call must do its own work")
+                    reason = performance.control(session, worker, opponent, got)
+                if reason:
+                    return "performance", reason
         return None
 
     def _without_interference(self, session: Session, worker: WorkerHandle, opponents: Mapping[str, WorkerHandle],
@@ -216,18 +190,9 @@ class _Run:
         return None, refusal or self._interference(session, opponents)
 
     def _interference(self, session: Session, opponents: Mapping[str, WorkerHandle]) -> Refusal:
-        """The opponent beside the candidate against the opponent alone, before and after: slower beside it is foul play."""
-        for made in self.comparisons:
-            with self.timed("alone"):
-                before = session.alone(made.against, opponents[made.against], reuse=True)
-                after = session.alone(made.against, opponents[made.against], reuse=False)
-            null = session.null(session.calls)
-            alone = measure.median_interval([measure.net(w, null, session.calls) for w in before + after], 0.01)
-            beside = measure.median_interval(made.opponent.samples_ms, 0.01)
-            if made.pairs > 3 and beside.low > self.rules.interference * alone.high:
-                return "performance", (f"interference: {made.against} takes {beside.median:.4g} ms a call beside this candidate "
-                                       f"and {alone.median:.4g} ms alone")
-        return None
+        with self.timed("alone"):
+            reason = performance.interference(session, self.comparisons, opponents)
+        return ("performance", reason) if reason else None
 
     def refused(self, stage: str, reason: str) -> Evaluation:
         """The evaluation of a candidate refused by `stage`."""
@@ -306,9 +271,3 @@ _FAULTS = {
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     return f" ({lines[-1][:300]})" if lines else ""
-
-
-def _wrong_in_window(got: Mapping[str, Any]) -> str:
-    if got["wrong"] != "candidate":
-        return f"the {got['wrong']} gave a wrong answer in a timed call, so no comparison can be made"
-    return gate.calls.fault_in({"figures": got["figures"], "changed_input": got["changed_input"]}, "a timed call")

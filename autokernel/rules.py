@@ -61,7 +61,7 @@ class Rules:
     blind_share: float = 0.10
     repeat_times_eager: float = 4.0  # repeats may differ by this times eager's own spread, itself a sample of a few runs
     control_pairs: int = 6  # pairs of one-call windows beside windows of several calls
-    control_margin: float = 0.8  # a one-call speedup wholly below this share of the other's is batch-and-skip
+    control_margin: float = 0.5  # one-call windows may cost a candidate this share more than its opponent's own surplus there
     interference: float = 1.02  # an opponent slower than this beside the candidate, against alone, is interfered with
     deadlines: Deadlines = Deadlines()
 

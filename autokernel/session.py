@@ -97,7 +97,7 @@ class Session:
         try:
             try:
                 self.executor.load(worker, candidate.source, candidate.builder, artifact=artifact, extensions=self.extensions(candidate),
-                                   deadline_s=self.rules.deadlines.import_s)
+                                   kernels=self.kernels(candidate), deadline_s=self.rules.deadlines.import_s)
             except WorkerFault as fault:
                 raise BuildRefused(fault.message, worker.text.text()) from fault
             self.executor.attach(worker)
@@ -112,6 +112,11 @@ class Session:
     def extensions(self, candidate: Candidate) -> Path:
         """Where load_inline builds of this candidate lie."""
         return self.executor.store / "extensions" / candidate.sha256[:24]
+
+    def kernels(self, candidate: Candidate) -> Path:
+        """Triton's cache for the processes of one candidate: empty at each evaluation where the rules draw everything anew."""
+        turn = f"-{self.evaluations}" if self.rules.fresh_every == 1 else ""
+        return self.executor.folder / "triton" / f"{candidate.sha256[:24]}{turn}"
 
     def opponent(self, name: str, incumbent: Candidate | None = None, artifact: Path | None = None) -> WorkerHandle:
         """The warm worker of "eager", "compile" or "incumbent". Raises ProblemFault where a baseline does not run."""
@@ -130,7 +135,7 @@ class Session:
 
     def _baseline(self, *, compiled: bool) -> WorkerHandle:
         limit = self.rules.deadlines.baseline_first_call_s
-        worker = self.executor.spawn()
+        worker = self.executor.spawn_compiler() if compiled else self.executor.spawn()
         try:
             self.executor.load(worker, self.problem.source, "python", class_name="Model", compiled=compiled,
                                deadline_s=self.rules.deadlines.import_s)

@@ -18,7 +18,7 @@ LAYERS = (
     {"cli", "__main__"},
     {"run", "doctor", "self_test"},
     {"loop"},
-    {"evaluate", "session", "proposers", "workspace", "ledger", "run_folder", "store", "standing", "moveon", "results", "trials"},
+    {"evaluate", "performance", "session", "proposers", "workspace", "ledger", "run_folder", "store", "standing", "moveon", "results", "trials"},
     {"gate", "measure"},
     {"executor"},
     {"builders"},

@@ -14,11 +14,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from autokernel import compare
 from autokernel.executor import families
 from autokernel.executor.draws import ProblemCode, ProblemFailed
-from autokernel.executor.link import Window, WorkerLink, input_bytes
+from autokernel.executor.link import LinkFailed, Window, WorkerLink, input_bytes
 from autokernel.executor.oracle import InputSet, Oracle, output_rms
 
 WARM_WINDOWS = 2
-SPARE_SETS = 4  # with less free device memory than this many sets, the judge gives back what its allocator holds unused
+SPARE_BYTES = 2 << 30  # beside one set: with less free device memory the judge gives back what its allocator holds unused
 KEEP_INPUT_BYTES = 1 << 30  # judged sets with larger inputs redraw them from their seed
 
 
@@ -38,6 +38,7 @@ class Bench:
             raise ProblemFailed("its forward returns no tensor")
         self.input_bytes = input_bytes(first)
         self.output_bytes = sum(leaf.numel() * leaf.element_size() for leaf in self.expected)
+        self.large = self.input_bytes + self.output_bytes > rules["large_set_bytes"]
         self.eager_ms = self._time_eager(first)
         self.flops = self._count_flops(first)
 
@@ -117,8 +118,8 @@ class Bench:
         `keep`: the set may come again, so the pool should hold it.
         """
         made = self.judged(kind, index, keep=keep)
-        if kind != "own" and not made.finite:
-            return {"skipped": "the reference is not finite there"}
+        if kind != "own" and made.why_skipped:
+            return {"skipped": made.why_skipped}
         inputs = made.inputs if made.inputs is not None else self.code.draw_kind(kind, made.seed)
         window = self._window(worker, [inputs], made.seed, timeout_s or self._deadline(1))
         changed = None if self.oracle.mutates else worker.unchanged([inputs])
@@ -149,13 +150,20 @@ class Bench:
         if self.device.type != "cuda":
             return
         free, _ = torch.cuda.mem_get_info(self.device)
-        if free < SPARE_SETS * (self.input_bytes + self.output_bytes) + (2 << 30):
+        if free < self.input_bytes + 2 * self.output_bytes + SPARE_BYTES:
             torch.cuda.empty_cache()
 
     def _window(self, worker: WorkerLink, sets: list[tuple[Any, ...]], seed: int, timeout_s: float, null: bool = False) -> Window:
         self._trim()
-        return worker.window(sets, self.expected, self.oracle.signature, seed=seed if self.oracle.random else 0, timeout_s=timeout_s,
-                             clone_aliases=self.oracle.aliases, null=null)
+        arguments: dict[str, Any] = {"seed": seed if self.oracle.random else 0, "timeout_s": timeout_s,
+                                     "clone_aliases": self.oracle.aliases, "null": null}
+        try:
+            return worker.window(sets, self.expected, self.oracle.signature, **arguments)
+        except LinkFailed as fault:
+            if not fault.out_of_memory or self.device.type != "cuda":
+                raise
+        torch.cuda.empty_cache()  # what the judge holds unused may be what the worker lacks
+        return worker.window(sets, self.expected, self.oracle.signature, **arguments)
 
     def fresh(self, *, worker: WorkerLink, second: bool, count: int, timeout_s: float | None = None) -> dict[str, Any]:
         """`count` calls on new draws compared with eager (of the second weights where `second`); stops at the first wrong one."""
@@ -176,7 +184,7 @@ class Bench:
 
         Small problems come two sets a window, which also shows outputs that a later call overwrites.
         """
-        small = self.input_bytes + self.output_bytes <= self.rules["large_set_bytes"]
+        small = not self.large
         seeds = [self.next_seed() for _ in range(repeats + 2)]
         sets = {seed: self.code.draw(seed) for seed in (seeds if small else [])}
 

@@ -28,7 +28,9 @@ from autokernel.executor.text_pipe import TextPipe
 from autokernel.machine import describe
 
 GRACE_S = 20.0  # for the judge to notice that a worker was killed
-_JUDGE_ENV = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}  # its idle threads must not spin on the workers' cores
+JUDGE_TRITON = "judge-triton"
+_COMPILER_ENV = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}  # a pool of compile processes costs more than it saves on one problem
+SPARE_CORES = 6  # from this many on, importing beside a measurement does not disturb it
 START_S = 180.0  # for judge and zygote to import torch on a slow machine
 
 
@@ -38,6 +40,7 @@ class WorkerHandle:
     def __init__(self, name: str, keeper: int, pid: int, sock: socket.socket, text: TextPipe, folder: Path) -> None:
         self.name, self.keeper, self.pid, self.sock, self.text, self.folder = name, keeper, pid, sock, text, folder
         self.attached = False
+        self.started = False
 
 
 class Executor:
@@ -56,6 +59,7 @@ class Executor:
         self.workers: dict[str, WorkerHandle] = {}
         self.generation = 0  # rises when the judge was restarted and with it everything it held was lost
         self._counter = 0
+        self._spare: WorkerHandle | None = None  # a compiler's worker, warming or warm
         self._judge: tuple[subprocess.Popen[bytes], socket.socket] | None = None
         self._zygote: tuple[subprocess.Popen[bytes], socket.socket] | None = None
         self._hello: dict[str, Any] = {}
@@ -65,7 +69,7 @@ class Executor:
         if importlib.util.find_spec("torch") is None:
             raise MissingOnMachine("torch is not installed.", hint='Install it: pip install "torch>=2.9,<2.14".')
         self.store.mkdir(parents=True, exist_ok=True)
-        self._judge = self._start("autokernel.executor.judge", _JUDGE_ENV)  # imports torch while the zygote does
+        self._judge = self._start("autokernel.executor.judge", self._judge_env())  # imports torch while the zygote does
         self._start_zygote()
         self._hello = self._ask("hello", START_S)
         return self
@@ -91,14 +95,17 @@ class Executor:
         return process, ours
 
     def _start_judge(self) -> None:
-        self._judge = self._start("autokernel.executor.judge", _JUDGE_ENV)
+        self._judge = self._start("autokernel.executor.judge", self._judge_env())
         self._hello = self._ask("hello", START_S)
 
+    def _judge_env(self) -> dict[str, str]:
+        # the judge's idle threads must not spin on the workers' cores; its kernels are compiled once for all runs
+        return {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "TRITON_CACHE_DIR": str(self.store / JUDGE_TRITON)}
+
     def _start_zygote(self) -> None:
-        env = {"PYTHONDONTWRITEBYTECODE": "1", "CUDA_MODULE_LOADING": "LAZY", "TORCHINDUCTOR_COMPILE_THREADS": "1",
-               "AUTOKERNEL_WARM_COMPILE": "1" if self.compiles else ""}
-        if self.device == "cpu":
-            env |= {"CUDA_VISIBLE_DEVICES": "", "TRITON_INTERPRET": "1"}
+        env = {"PYTHONDONTWRITEBYTECODE": "1", "CUDA_MODULE_LOADING": "LAZY"}
+        if self.device == "cpu":  # on CUDA importing the compiler makes a context, which a zygote must not have
+            env |= {"CUDA_VISIBLE_DEVICES": "", "TRITON_INTERPRET": "1", "AUTOKERNEL_WARM_COMPILE": "1" if self.compiles else ""}
         self._zygote = self._start("autokernel.executor.zygote", env)
         if not self._zygote[1].recv(16):
             raise InternalError("the zygote did not start.", hint="Run with AUTOKERNEL_DEBUG=1 and see its traceback above.")
@@ -194,16 +201,56 @@ class Executor:
         self.workers[name] = worker
         return worker
 
+    def spawn_compiler(self) -> WorkerHandle:
+        """A worker for a torch.compile baseline. On CUDA, where cores are many, the next one imports the compiler ahead of its need."""
+        worker = self._spare or self.spawn()
+        if self._spare is not None and not self._finish_warming(worker):
+            worker = self.spawn()
+        self._spare = None
+        if self.compiles and self.device != "cpu" and len(self.cpus) >= SPARE_CORES:
+            self._spare = self.spawn()
+            wire.send_request(self._spare.sock, wire.Request(wire.WARM, 0, 2, 0, pickle.dumps(_COMPILER_ENV)))
+        return worker
+
+    def _await_start(self, worker: WorkerHandle) -> None:
+        """Until the worker says that it is up, with the device's context made. That it is not is no candidate's fault."""
+        if worker.started:
+            return
+        try:
+            worker.sock.settimeout(START_S)
+            wire.receive_reply(worker.sock, 0)
+            worker.started = True
+        except (wire.WireClosed, wire.WireBroken, TimeoutError) as error:
+            said = worker.text.text(0.5).strip()[-400:]
+            self.stop(worker)
+            message = f"a worker process did not start on {self.device}; check the device with `autokernel doctor`. {said}"
+            raise InternalError(message) from error
+
+    def _finish_warming(self, worker: WorkerHandle) -> bool:
+        self._await_start(worker)
+        try:
+            worker.sock.settimeout(START_S)
+            return wire.receive_reply(worker.sock, 2).status == wire.OK
+        except (wire.WireClosed, wire.WireBroken, TimeoutError):
+            self.stop(worker)
+            return False
+
     def load(self, worker: WorkerHandle, source: str, builder: str, *, artifact: Path | None = None, class_name: str = "ModelNew",
-             compiled: bool = False, extensions: Path | None = None, deadline_s: float) -> None:
-        """Have a worker import a candidate's file. Raises WorkerFault; a package that is missing is marked so."""
+             compiled: bool = False, extensions: Path | None = None, kernels: Path | None = None, deadline_s: float) -> None:
+        """Have a worker import a candidate's file. Raises WorkerFault; a package that is missing is marked so.
+
+        `extensions`: where load_inline builds lie. `kernels`: Triton's cache, shared by the processes of one candidate's evaluation.
+        """
         path = worker.folder / "candidate.py"
         path.write_text(source, encoding="utf-8")
-        env = {"TRITON_CACHE_DIR": str(worker.folder / "triton"), "TORCHINDUCTOR_CACHE_DIR": str(worker.folder / "inductor"),
+        kernels = kernels or worker.folder / "triton"
+        self._seed_triton(kernels)
+        env = {"TRITON_CACHE_DIR": str(kernels), "TORCHINDUCTOR_CACHE_DIR": str(worker.folder / "inductor"),
                "TORCH_EXTENSIONS_DIR": str(extensions or worker.folder / "extensions"), "TMPDIR": str(worker.folder)}
         if compiled:
             env["TORCHINDUCTOR_CACHE_DIR"] = str(self.store / "baseline-compile")
             env["TRITON_CACHE_DIR"] = str(self.store / "baseline-triton")
+            env |= _COMPILER_ENV
         env |= builders.get(builder).worker_env(self.device)
         orders = {"path": str(path), "builder": builder, "artifact": str(artifact) if artifact else "", "class_name": class_name,
                   "env": env, "compile": compiled, "threads": self._hello.get("threads", 0)}
@@ -215,11 +262,20 @@ class Executor:
             raise WorkerFault("contract", what)
         raise WorkerFault("raised", what or "importing it raised an exception", missing=reply.code == wire.MISSING_PACKAGE)
 
+    def _seed_triton(self, cache: Path) -> None:
+        """Put Triton's own driver module, built by the judge, into a candidate's cache: no kernel, but half a second of gcc."""
+        if cache.exists():
+            return
+        cache.mkdir(parents=True)
+        for built in (self.store / JUDGE_TRITON).glob("*/cuda_utils*"):
+            shutil.copytree(built.parent, cache / built.parent.name, dirs_exist_ok=True)
+
     def _load_reply(self, worker: WorkerHandle, orders: dict[str, Any], deadline_s: float) -> wire.Reply:
+        self._await_start(worker)
         worker.sock.settimeout(deadline_s)
         try:
-            wire.send_request(worker.sock, wire.Request(wire.LOAD, 0, 0, 0, pickle.dumps(orders)))
-            return wire.receive_reply(worker.sock, 0)
+            wire.send_request(worker.sock, wire.Request(wire.LOAD, 0, 1, 0, pickle.dumps(orders)))
+            return wire.receive_reply(worker.sock, 1)
         except TimeoutError as error:
             families.kill(worker.keeper)
             raise WorkerFault("deadline", f"importing it took longer than {deadline_s:.0f} s") from error
@@ -238,6 +294,8 @@ class Executor:
         """End a worker: the judge lets go first (copies waited for, mappings closed), then its whole family is killed."""
         if self.workers.pop(worker.name, None) is None:
             return
+        if worker is self._spare:
+            self._spare = None
         if worker.attached and self._judge is not None:
             try:
                 self._ask("detach", 60.0, worker=worker.name)

@@ -86,6 +86,7 @@ class Judge:
                 for role in ("worker", "candidate", "opponent"):
                     if role in message:
                         message[role] = self.links[message[role]]
+                self._make_room(order, [link for link in message.values() if isinstance(link, WorkerLink)])
                 reply = getattr(self.bench, order)(**message)
             return {"ok": True, **reply}
         except LinkFailed as error:
@@ -97,6 +98,13 @@ class Judge:
             return {"ok": False, "who": "problem", "kind": "does not fit", "message": str(error).splitlines()[0]}
         except Exception as error:  # the problem's own code may raise anything
             return {"ok": False, "who": "problem", "kind": "failed", "message": f"{type(error).__name__}: {error}"}
+
+    def _make_room(self, order: str, needed: list[WorkerLink]) -> None:
+        """Before a judged call on a large problem, idle workers give their memory back: the float64 oracle needs it."""
+        if order == "call" and self.bench is not None and self.bench.large and self.device.type == "cuda":
+            for link in self.links.values():
+                if link not in needed:
+                    link.release()
 
     def serve(self, sock: socket.socket) -> None:
         """Answer until the broker closes the socket."""

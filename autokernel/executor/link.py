@@ -24,10 +24,11 @@ GRAIN = 2 << 20  # a CUDA handle opens a whole allocation; below this size the d
 class LinkFailed(Exception):
     """A request to a worker did not end well. `kind`: died, deadline, protocol, raised, contract, unreadable."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, *, out_of_memory: bool = False) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
+        self.out_of_memory = out_of_memory
 
 
 @dataclass
@@ -55,7 +56,7 @@ class WorkerLink:
 
     def __init__(self, sock: socket.socket, pid: int, keeper: int, device: torch.device) -> None:
         self.sock, self.pid, self.keeper, self.device = sock, pid, keeper, device
-        self.sequence = 0
+        self.sequence = 15  # the broker used smaller ones
         self.lent: _Lent | None = None
         self.opened: dict[bytes, tuple[int, int, Tensor]] = {}
         self.peak_bytes = 0
@@ -77,7 +78,8 @@ class WorkerLink:
             raise LinkFailed("deadline", f"no answer within {timeout_s:.0f} s") from error
         self.peak_bytes = max(self.peak_bytes, reply.peak_bytes)
         if reply.status == wire.RAISED:
-            raise LinkFailed("raised", wire.CODE_TEXT[reply.code] or "it raised an exception")
+            said = wire.CODE_TEXT[reply.code] or "it raised an exception"
+            raise LinkFailed("raised", said, out_of_memory=reply.code == wire.OUT_OF_MEMORY)
         if reply.status == wire.BROKE_CONTRACT:
             raise LinkFailed("contract", wire.CODE_TEXT[reply.code])
         return reply
@@ -162,6 +164,20 @@ class WorkerLink:
         finally:
             os.close(fd)
 
+    def release(self) -> None:
+        """Have an idle worker give its memory back, and take back what was lent; the next window lends anew."""
+        if self.lent is None:
+            return
+        self._close_mappings()
+        self.request(wire.RELEASE, timeout_s=30)
+        self._take_back()
+
+    def _close_mappings(self) -> None:
+        self._synchronise()
+        for pointer, _, _ in self.opened.values():
+            cuda_driver.close_handle(pointer)
+        self.opened = {}
+
     def _take_back(self) -> None:
         if self.lent is not None and self.lent.pointer:
             self._synchronise()
@@ -227,10 +243,7 @@ class WorkerLink:
 
     def close(self) -> None:
         """Wait for copies, close mappings, free the lent memory, hang up. Before the worker is killed."""
-        self._synchronise()
-        for pointer, _, _ in self.opened.values():
-            cuda_driver.close_handle(pointer)
-        self.opened = {}
+        self._close_mappings()
         self._take_back()
         self.sock.close()
 

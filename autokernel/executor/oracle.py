@@ -40,7 +40,7 @@ class InputSet:
     outputs: list[Tensor]
     deltas: list[Tensor | None] = field(default_factory=list)
     changes: list[Tensor | None] = field(default_factory=list)
-    finite: bool = True
+    why_skipped: str = ""  # why no candidate can be judged on it; own sets are judged all the same
     ieee_rms: list[float] = field(default_factory=list)  # rms error of eager without TF32 or reduced precision
 
 
@@ -88,7 +88,26 @@ class Oracle:
         return [leaf.contiguous() for leaf in leaves]
 
     def judged_set(self, kind: str, seed: int) -> InputSet:
-        """A set with its oracle; updates the kind's errors. `finite` is False where eager or float64 is not finite."""
+        """A set with its oracle; updates the kind's errors. `why_skipped` is set where eager or float64 is not finite.
+
+        Where float64 lacks memory even after a second try, a kind beyond the problem's range is skipped, and for the problem's own
+        eager is the oracle from there on.
+        """
+        for attempt in range(3):
+            try:
+                return self._judged_set(kind, seed)
+            except torch.cuda.OutOfMemoryError as error:
+                message = str(error).splitlines()[0][:120]
+                if attempt == 1 and kind != "own":
+                    return InputSet(kind, seed, None, [], why_skipped=f"float64 does not fit: {message}")
+                if attempt == 1:
+                    self.why_eager = f"float64 does not fit: {message}"
+                if attempt == 2:
+                    raise
+            torch.cuda.empty_cache()
+        raise AssertionError("unreachable")
+
+    def _judged_set(self, kind: str, seed: int) -> InputSet:
         inputs = self.code.draw_kind(kind, seed)
         outputs = self.eager(self._given(inputs), seed)
         made = InputSet(kind, seed, inputs, outputs)
@@ -101,7 +120,8 @@ class Oracle:
         else:
             moved, centre = [], exact
             made.deltas = [_delta(e, o) for e, o in zip(exact, outputs, strict=True)]
-        made.finite = all(bool(leaf.isfinite().all()) for leaf in (*centre, *outputs) if leaf.is_floating_point())
+        if not all(bool(leaf.isfinite().all()) for leaf in (*centre, *outputs) if leaf.is_floating_point()):
+            made.why_skipped = "the reference is not finite there"
         made.changes = [torch.zeros(o.numel(), device=o.device) if f else None for o, f in zip(outputs, floating, strict=True)]
         for number in range(MOVES):
             other = moved[number] if exact is None else self._float64(inputs, move=True)
@@ -135,9 +155,9 @@ class Oracle:
             if signature != self.signature:
                 raise ProblemFailed("float64 gives another structure")
             return [leaf.contiguous() for leaf in leaves]
+        except torch.cuda.OutOfMemoryError:
+            raise
         except Exception as error:  # any failure of the problem in float64 means eager is the oracle, and is recorded
-            if isinstance(error, torch.cuda.OutOfMemoryError):
-                torch.cuda.empty_cache()
             self.why_eager = f"float64 cannot run: {type(error).__name__}: {str(error).splitlines()[0][:160] if str(error) else ''}"
             return None
 

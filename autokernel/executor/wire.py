@@ -20,7 +20,7 @@ MAX_TENSORS = 4096
 MAX_SIGNATURE = 96
 
 # kinds of request
-LOAD, CONSTRUCT, LEND, PREPARE, GO, GO_NULL, STOP = range(1, 8)
+LOAD, CONSTRUCT, LEND, PREPARE, GO, GO_NULL, STOP, WARM, RELEASE = range(1, 10)
 # status of a reply
 OK, RAISED, BROKE_CONTRACT = range(3)
 # codes beside a status that is not OK

@@ -7,6 +7,7 @@ memory itself and holds the clock.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import mmap
 import os
 import pickle
@@ -50,12 +51,14 @@ class Worker:
         self.arguments: list[tuple[Any, ...]] = []
         self.outputs: list[Any] = []
         self.clone_aliases = False
+        self.mapped = 0  # address of the lent memory's mapping, on CUDA
         if self.on_cuda:
             torch.cuda.set_device(self.device)
             torch.empty(1, device=self.device)  # makes the context, so that no call pays for it
 
     def serve(self) -> None:
-        """Answer until the end."""
+        """Say that this process is up, then answer until the end."""
+        wire.send_reply(self.sock, wire.Reply(wire.OK, wire.NO_CODE, 0, 0.0, 0, b"", ()))
         while True:
             request = wire.receive_request(self.sock)
             if request.kind == wire.STOP:
@@ -76,6 +79,11 @@ class Worker:
                 self.lend(pickle.loads(request.body))
             elif request.kind == wire.PREPARE:
                 self.prepare(pickle.loads(request.body))
+            elif request.kind == wire.WARM:
+                os.environ.update(pickle.loads(request.body))
+                importlib.import_module("torch._inductor.compile_fx")
+            elif request.kind == wire.RELEASE:
+                self.release()
             else:
                 event_ms = self.call(request)
                 signature, frames = self.describe()
@@ -125,15 +133,25 @@ class Worker:
 
     def lend(self, terms: dict[str, Any]) -> None:
         """Map the memory that the judge lends: a CUDA handle, or a file descriptor that follows on the socket."""
-        self.arguments, self.outputs, self.lent = [], [], None
+        self.release()
         size = terms["bytes"]
         if self.on_cuda:
-            pointer = cuda_driver.open_handle(terms["handle"])
-            self.lent = self.torch.as_tensor(cuda_driver.ArrayView(pointer, size), device=self.device)
+            self.mapped = cuda_driver.open_handle(terms["handle"])
+            self.lent = self.torch.as_tensor(cuda_driver.ArrayView(self.mapped, size), device=self.device)
         else:
             _, fds, _, _ = socket.recv_fds(self.sock, 1, 1)
             self.lent = self.torch.frombuffer(mmap.mmap(fds[0], size), dtype=self.torch.uint8)
             os.close(fds[0])
+
+    def release(self) -> None:
+        """Give back what no window needs: outputs, views, the mapping of lent memory, the allocator's unused blocks."""
+        self.arguments, self.outputs, self.lent = [], [], None
+        if self.on_cuda:
+            self.synchronise()
+            if self.mapped:
+                cuda_driver.close_handle(self.mapped)
+                self.mapped = 0
+            self.torch.cuda.empty_cache()
 
     def prepare(self, plan: dict[str, Any]) -> None:
         """Off the clock: views for the next window's calls, and blocks of the outputs' sizes filled with NaN and given back."""

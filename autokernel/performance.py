@@ -1,0 +1,70 @@
+"""The last stage: paired windows against an opponent, the one-call control, and opponents timed alone. Reasons, or none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autokernel import measure
+from autokernel.executor.broker import WorkerHandle
+from autokernel.gate.calls import fault_in
+from autokernel.records import Comparison
+from autokernel.session import Session
+
+CONTROL_TRIES = 2  # a loaded machine can look like foul play once
+
+
+def compare(session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle) -> Comparison | str:
+    """Paired windows of the session's number of calls until the rules' looks decide; a reason where a timed call was wrong."""
+    looks, calls = session.rules.looks, session.calls
+
+    def pairs(count: int, first: int) -> Mapping[str, Any]:
+        return session.ask("pairs", session.deadline(2 * count * calls), {"candidate": worker, "opponent": opponent}, calls=calls,
+                           count=count, first=first, limit_s=looks.first_look_s if first == 0 else looks.budget_s,
+                           slower_below=looks.slower_below)
+
+    got = measure.compare(name, pairs, session.null(calls), calls, session.rules, time.monotonic)
+    return got if isinstance(got, Comparison) else _wrong(got)
+
+
+def control(session: Session, worker: WorkerHandle, opponent: WorkerHandle, many: Comparison) -> str:
+    """One-call windows must agree with those of several calls: else the work of one call was spread over others.
+
+    What a single call costs more than one of several is launch and switch, alike on both sides; a candidate whose surplus is larger
+    than its opponent's in every pair, and again when asked once more, moved work between calls.
+    """
+    null, rules = session.null(1), session.rules
+    for _ in range(CONTROL_TRIES):
+        got = session.ask("pairs", session.deadline(2 * rules.control_pairs), {"candidate": worker, "opponent": opponent}, calls=1,
+                          count=rules.control_pairs, first=0, limit_s=rules.looks.first_look_s, slower_below=0.0)
+        if "wrong" in got:
+            return _wrong(got)
+        one = measure.comparison(many.against, got, null, 1, rules.looks.alpha[-1])
+        noise = null.spread_ms + measure.null_of(one.opponent.samples_ms).spread_ms
+        behind = [ours - theirs for ours, theirs in zip(one.candidate.samples_ms, one.opponent.samples_ms, strict=True)]
+        surplus = min(behind) - (many.candidate.median_ms - many.opponent.median_ms)
+        if surplus <= rules.control_margin * many.candidate.median_ms + 2 * noise:
+            return ""
+    return (f"batch-and-skip: {many.speedup:.2f}x in windows of {many.candidate.calls_per_window} calls but {one.speedup:.2f}x one call at "
+            "a time; each call must do its own work")
+
+
+def interference(session: Session, comparisons: Sequence[Comparison], opponents: Mapping[str, WorkerHandle]) -> str:
+    """Opponents beside the candidate against themselves alone, before it lived and after it died: slower beside it is foul play."""
+    for made in comparisons:
+        before = session.alone(made.against, opponents[made.against], reuse=True)
+        after = session.alone(made.against, opponents[made.against], reuse=False)
+        null = session.null(session.calls)
+        alone = measure.median_interval([measure.net(window, null, session.calls) for window in before + after], 0.01)
+        beside = measure.median_interval(made.opponent.samples_ms, 0.01)
+        if made.pairs >= session.rules.looks.pairs[0] and beside.low > session.rules.interference * alone.high:
+            return (f"interference: {made.against} takes {beside.median:.4g} ms a call beside this candidate and {alone.median:.4g} ms "
+                    "alone; leave nothing running")
+    return ""
+
+
+def _wrong(got: Mapping[str, Any]) -> str:
+    if got["wrong"] != "candidate":
+        return f"the {got['wrong']} gave a wrong answer in a timed call, so no comparison can be made"
+    return fault_in({"figures": got["figures"], "changed_input": got["changed_input"]}, "a timed call")
