@@ -50,7 +50,7 @@ class LedgerContents:
         kind = data.pop("event")
         if kind == "run":
             if self.header is not None or data.pop("schema") != SCHEMA:
-                raise InternalError(f"a second header, or another schema than {SCHEMA}.")
+                raise InternalError(f"a second header, or another schema; there must be one header, of schema {SCHEMA}.")
             self.header, self.sessions = RunHeader(**data), 1
         elif self.header is None:
             raise InternalError("the first line must be the run's header.")
@@ -59,17 +59,17 @@ class LedgerContents:
         elif kind == "evaluation":
             trial = Trial.from_json(data)
             if trial.key in self.keys:
-                raise InternalError(f"iteration {trial.iteration} of {trial.problem} ({trial.phase}) is there twice.")
+                raise InternalError(f"iteration {trial.iteration} of {trial.problem} ({trial.phase}) must be there once, not twice.")
             self.keys.add(trial.key)
             self.trials.append(trial)
         elif kind == "outcome":
             outcome = Outcome(**data)
             before = self.outcomes.get(outcome.problem)
             if before is not None and before.finished:
-                raise InternalError(f"{outcome.problem} ends twice.")
+                raise InternalError(f"{outcome.problem} ends twice, and must end once.")
             self.outcomes[outcome.problem] = outcome
         else:
-            raise InternalError(f"unknown event '{kind}'.")
+            raise InternalError(f"unknown event '{kind}'; use the version of AutoKernel that wrote it.")
 
 
 def read(folder: Path) -> LedgerContents:
@@ -79,7 +79,7 @@ def read(folder: Path) -> LedgerContents:
     """
     path = folder / LEDGER
     if not path.is_file():
-        raise UsageError(f"no run in '{folder}' (it has no {LEDGER}).", hint="Pass the folder that 'kb run --out' wrote.")
+        raise UsageError(f"no run in '{folder}' (it has no {LEDGER}). Pass the folder that 'kb run --out' wrote.")
     return _parse(path)[0]
 
 
@@ -180,8 +180,8 @@ class Ledger:
         for name in ("rules", "torch", "device"):
             then, now = getattr(before, name), getattr(header, name)
             if then != now:
-                raise UsageError(f"the run in '{self.folder}' began with {name} '{then}', and this is '{now}'.",
-                                 hint="Pass --fresh to set it aside and begin anew, or --out to choose another folder.")
+                raise UsageError(f"the run in '{self.folder}' began with {name} '{then}', and this is '{now}'. "
+                                 "Pass --fresh to set it aside and begin anew, or --out to choose another folder.")
         self._append({"event": "resume", "options": dict(header.options), "version": header.version, "created": header.created})
 
     def _set_aside(self) -> None:
@@ -212,8 +212,8 @@ def _lock(folder: Path) -> int:
         except BlockingIOError as error:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace") or "unknown"
             os.close(descriptor)
-            raise UsageError(f"another process (pid {holder}) is working on the run in '{folder}'.",
-                             hint="Wait until it ends, or pass --out to choose another folder.") from error
+            raise UsageError(f"another process (pid {holder}) is working on the run in '{folder}'. "
+                             "Wait until it ends, or pass --out to choose another folder.") from error
         except BaseException:
             os.close(descriptor)
             raise
@@ -230,8 +230,8 @@ def _parse(path: Path) -> tuple[LedgerContents, int, bytes]:
         try:
             contents.add(json.loads(line))
         except _BROKEN as error:
-            raise StorageError(f"line {number} of '{path}' is broken ({error}); nothing was changed.",
-                               hint="Mend the line by hand, pass --fresh to set this run aside, or choose another --out.") from error
+            raise StorageError(f"line {number} of '{path}' is broken ({error}); nothing was changed. "
+                               "Mend the line by hand, pass --fresh to set this run aside, or choose another --out.") from error
     return contents, len(data) - len(tail), tail
 
 

@@ -71,9 +71,9 @@ class LoopOptions:
 
     def __post_init__(self) -> None:
         if not 1 <= self.iterations <= 300:
-            raise UsageError(f"{self.iterations} iterations are out of range.", hint="Pass 1 to 300; 50 is the default.")
+            raise UsageError(f"{self.iterations} iterations are out of range. Pass 1 to 300; 50 is the default.")
         if self.minutes is not None and not self.minutes > 0:
-            raise UsageError(f"a budget of {self.minutes} minutes leaves no time.", hint="Pass more than 0 minutes, or leave it out.")
+            raise UsageError(f"a budget of {self.minutes} minutes leaves no time. Pass more than 0 minutes, or leave it out.")
 
 
 def search_problem(problem: ProblemLike, proposer: Proposer, evaluate: Evaluate, run: RunFolder, options: LoopOptions,
@@ -88,8 +88,8 @@ def search_problem(problem: ProblemLike, proposer: Proposer, evaluate: Evaluate,
         return earlier
     trials = run.ledger.contents.of(problem.uid)
     if any(trial.evaluation.problem_hash != problem.hash for trial in trials):
-        raise UsageError(f"the run in '{run.folder}' judged another version of {problem.uid}.",
-                         hint="Pass --fresh to set it aside and begin anew, or --out to choose another folder.")
+        raise UsageError(f"the run in '{run.folder}' judged another version of {problem.uid}. "
+                         "Pass --fresh to set it aside and begin anew, or --out to choose another folder.")
     standing = Standing(trials)
     workspace = run.workspace(problem, standing)
     if trials and isinstance(proposer, Observer):

@@ -34,6 +34,6 @@ class CandidateStore:
         with storage_errors("read the candidate", path):
             data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != sha256:
-            raise StorageError(f"the candidate '{path}' was changed after it was judged.",
-                               hint="Restore the file, or pass --fresh to set this run aside.")
+            raise StorageError(f"the candidate '{path}' was changed after it was judged. "
+                               "Restore the file, or pass --fresh to set this run aside.")
         return data.decode("utf-8", "surrogatepass")

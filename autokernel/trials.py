@@ -49,7 +49,8 @@ class Trial:
 
     def __post_init__(self) -> None:
         if self.phase not in PHASES or self.decision not in DECISIONS or self.iteration < 1:
-            raise InternalError(f"no such trial: iteration {self.iteration}, phase '{self.phase}', decision '{self.decision}'.")
+            raise InternalError(f"no such trial: iteration {self.iteration}, phase '{self.phase}', decision '{self.decision}'; "
+                                "check the caller.")
         if self.decision == "kept" and not self.evaluation.accepted:
             raise InternalError("a refused candidate cannot be kept; check the caller.")
 
@@ -80,7 +81,7 @@ class Trial:
         problem = fields.pop("problem")
         trial = cls(**{**fields, "evaluation": Evaluation.from_json(fields["evaluation"])})
         if trial.problem != problem:
-            raise InternalError(f"the trial names '{problem}' and its evaluation '{trial.problem}'.")
+            raise InternalError(f"the trial names '{problem}' and its evaluation '{trial.problem}'; check the caller.")
         return trial
 
 
@@ -103,7 +104,7 @@ class Outcome:
 
     def __post_init__(self) -> None:
         if self.status not in (*FINISHED, "missing", "error"):
-            raise InternalError(f"unknown outcome '{self.status}'.")
+            raise InternalError(f"unknown outcome '{self.status}'; check the caller.")
         if (self.status == "champion") != (self.champion is not None):
             raise InternalError("an outcome names a champion exactly if its status says so; check the caller.")
 

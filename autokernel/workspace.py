@@ -46,8 +46,8 @@ class Workspace:
         candidate.py that is not committed stays where it is. Raises MissingOnMachine without git, StorageError if git fails.
         """
         if shutil.which("git") is None:
-            raise MissingOnMachine("the search keeps its candidates in git repositories, and no git is on PATH.",
-                                   hint="Install git, e.g. 'apt install git' or 'conda install git'.")
+            raise MissingOnMachine("the search keeps its candidates in git repositories, and no git is on PATH. "
+                                   "Install git, e.g. 'apt install git' or 'conda install git'.")
         workspace = cls(folder, start)
         make_folder(folder)
         with storage_errors("clear a stale lock in", folder):
@@ -120,8 +120,8 @@ class Workspace:
         result = self._run(*arguments)
         if result.returncode != 0:
             said = result.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise StorageError(f"git {arguments[0]} failed in '{self.folder}': {said[-1] if said else 'no message'}.",
-                               hint="Check the disk and the folder's permissions, then run the same command again.")
+            raise StorageError(f"git {arguments[0]} failed in '{self.folder}': {said[-1] if said else 'no message'}. "
+                               "Check the disk and the folder's permissions, then run the same command again.")
         return result.stdout
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -133,4 +133,4 @@ class Workspace:
             return subprocess.run(["git", *settings, *arguments], cwd=self.folder, env=clean, capture_output=True,
                                   stdin=subprocess.DEVNULL, check=False)
         except FileNotFoundError as error:
-            raise MissingOnMachine("git is no longer on PATH.", hint="Install git, then run the same command again.") from error
+            raise MissingOnMachine("git is no longer on PATH. Install git, then run the same command again.") from error

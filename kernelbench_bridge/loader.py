@@ -129,8 +129,8 @@ def _folder(level: int, folder: Path, why: str) -> tuple[Listing, str, str]:
             what = "does not exist"
     except OSError as error:
         what = f"cannot be read ({error.strerror})"
-    raise BridgeError(f"the source '{folder}' ({why}) {what}.",
-                      hint="Pass auto, hub, embedded, a KernelBench checkout, or a folder of the Hub's parquet files.")
+    raise BridgeError(f"the source '{folder}' ({why}) {what}. "
+                      "Pass auto, hub, embedded, a KernelBench checkout, or a folder of the Hub's parquet files.")
 
 
 def _check_level(level: int, there: tuple[int, ...], where: str) -> None:

@@ -78,8 +78,8 @@ def score_level(level_uids: Sequence[str], results: Iterable[ProblemResult]) -> 
         by_uid[result.uid] = result
     strangers = sorted(set(by_uid) - set(level_uids))
     if strangers:
-        raise ScorerError(f"there are results of problems that the level does not have: {', '.join(strangers[:5])}.",
-                          hint="Check that the level and the source of its problems are those of the run.")
+        raise ScorerError(f"there are results of problems that the level does not have: {', '.join(strangers[:5])}. "
+                          "Check that the level and the source of its problems are those of the run.")
     names: dict[str, list[str]] = {status: [] for status in STATUSES}
     for uid in dict.fromkeys(level_uids):
         names[by_uid[uid].status if uid in by_uid else MISSING].append(uid)

@@ -69,8 +69,8 @@ def _refuse_if_different(what: str, by_shard: Mapping[str, str]) -> None:
     """ScorerError that names each shard's value, unless all have the same one."""
     if len(set(by_shard.values())) > 1:
         listed = ", ".join(f"{value} ({name})" for name, value in by_shard.items())
-        raise ScorerError(f"these runs differ in {what} and cannot be one score: {listed}.",
-                          hint="Score them apart, or run the missing part again on the same set-up.")
+        raise ScorerError(f"these runs differ in {what} and cannot be one score: {listed}. "
+                          "Score them apart, or run the missing part again on the same set-up.")
 
 
 def _newest(ordered: Sequence[Shard]) -> tuple[tuple[ProblemResult, ...], tuple[str, ...]]:

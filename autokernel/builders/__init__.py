@@ -33,4 +33,4 @@ def get(name: str) -> Builder:
     try:
         return _scan()[name]
     except KeyError:
-        raise UsageError(f"there is no builder '{name}'.", hint=f"Choose one of: {', '.join(names())}.") from None
+        raise UsageError(f"there is no builder '{name}'; choose one of {', '.join(names())}.") from None

@@ -57,7 +57,7 @@ def _bind(launcher: Any, signature: Signature, kind: str, name_error: Callable[[
     names = [a.name + "_" if keyword.iskeyword(a.name) else a.name for a in signature.arguments]
 
     def fail(status: int) -> None:
-        raise RuntimeError(f"native.{signature.name} returned {status}{name_error(status)}.")
+        raise RuntimeError(f"native.{signature.name} returned {status}{name_error(status)}; a launcher must return 0.")
 
     def refuse(position: int, value: object) -> None:
         raise _refusal(f"native.{signature.name}: argument {position + 1} '{names[position]}'", signature.arguments[position], value, kind)

@@ -82,8 +82,7 @@ class BuildStore:
                 except BlockingIOError:
                     if time.monotonic() > deadline:
                         raise DeadlinePassed(
-                            f"another process has been building the same text for over {timeout_s:g} s.",
-                            hint="Run the command again later.",
+                            f"another process has been building the same text for over {timeout_s:g} s. Run the command again later."
                         ) from None
                     time.sleep(_POLL_S)
             yield

@@ -89,9 +89,7 @@ def _output(command: list[str]) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuilderUnavailable(
-            f"'{command[0]}' does not answer ({error}).", hint="Check that the compiler runs on this machine."
-        ) from error
+        raise BuilderUnavailable(f"'{command[0]}' does not answer ({error}). Check that the compiler runs on this machine.") from error
     return done.stdout + done.stderr
 
 

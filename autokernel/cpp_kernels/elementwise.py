@@ -81,7 +81,8 @@ CPP_FLAGS = ["-fopenmp"]
 SIGNATURES = {"fused": "f32* x0, f32* y, i64 chunk"}
 
 
-def run(x0):
+def run(x0: torch.Tensor) -> torch.Tensor:
+    """Launch the kernel; gives float32 of shape (1024, 1024)."""
     assert x0.shape == (1024, 1024)
     y = torch.empty((1024, 1024), dtype=torch.float32, device=x0.device)
     native.fused(x0, y, PARAMS["chunk"])
@@ -91,5 +92,5 @@ def run(x0):
 class ModelNew(nn.Module):
     """Elementwise chain of 2 operations over 1024x1024."""
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return run(x)

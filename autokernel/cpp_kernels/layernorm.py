@@ -98,7 +98,8 @@ CPP_FLAGS = ["-fopenmp"]
 SIGNATURES = {"fused": "f32* x0, f32* x1, f32* x2, f32* y, i64 chunk"}
 
 
-def run(x0, x1, x2):
+def run(x0: torch.Tensor, x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
+    """Launch the kernel; gives float32 of shape (1024, 768)."""
     assert x0.shape == (1024, 768)
     assert x1.shape == (768,)
     assert x2.shape == (768,)
@@ -114,5 +115,5 @@ class ModelNew(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(768)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return run(x, self.norm.weight, self.norm.bias)

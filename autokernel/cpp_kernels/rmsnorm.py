@@ -72,7 +72,8 @@ CPP_FLAGS = ["-fopenmp"]
 SIGNATURES = {"fused": "f32* x0, f32* x1, f32* y, i64 chunk"}
 
 
-def run(x0, x1):
+def run(x0: torch.Tensor, x1: torch.Tensor) -> torch.Tensor:
+    """Launch the kernel; gives float32 of shape (1024, 1024)."""
     assert x0.shape == (1024, 1024)
     assert x1.shape == (1024,)
     y = torch.empty((1024, 1024), dtype=torch.float32, device=x0.device)
@@ -87,5 +88,5 @@ class ModelNew(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(1024))
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return run(x, self.weight)

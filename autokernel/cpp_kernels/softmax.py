@@ -110,7 +110,8 @@ CPP_FLAGS = ["-fopenmp"]
 SIGNATURES = {"fused": "f32* x0, f32* y, i64 chunk"}
 
 
-def run(x0):
+def run(x0: torch.Tensor) -> torch.Tensor:
+    """Launch the kernel; gives float32 of shape (1024, 1536)."""
     assert x0.shape == (1024, 1536)
     y = torch.empty((1024, 1536), dtype=torch.float32, device=x0.device)
     native.fused(x0, y, PARAMS["chunk"])
@@ -120,5 +121,5 @@ def run(x0):
 class ModelNew(nn.Module):
     """Softmax: amax/sum over dim 1 of 1024x1536 in 2 reducing passes."""
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return run(x)

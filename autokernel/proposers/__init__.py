@@ -84,7 +84,7 @@ def names() -> tuple[str, ...]:
 def create(name: str, setup: Setup) -> Proposer:
     """The strategy of that name, set up. Raises UsageError for an unknown name or where something it needs was not given."""
     if name not in names():
-        raise UsageError(f"no proposer named '{name}'.", hint=f"Choose one of {', '.join(names())}.")
+        raise UsageError(f"no proposer named '{name}'; choose one of {', '.join(names())}.")
     module = importlib.import_module(f"{__name__}.{name}")
     factory = module.PROPOSER
     arguments = {}
@@ -95,8 +95,8 @@ def create(name: str, setup: Setup) -> Proposer:
             continue
         value = getattr(setup, parameter.name)
         if value is None and parameter.default is inspect.Parameter.empty:
-            raise UsageError(f"the proposer '{name}' needs a {parameter.name}.",
-                             hint=f"Pass it with {_OPTIONS.get(parameter.name, '--' + parameter.name)}.")
+            raise UsageError(f"the proposer '{name}' needs a {parameter.name}. "
+                             f"Pass it with {_OPTIONS.get(parameter.name, '--' + parameter.name)}.")
         if value is not None:
             arguments[parameter.name] = value
     return cast(Proposer, factory(**arguments))

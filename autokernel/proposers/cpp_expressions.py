@@ -66,17 +66,17 @@ class Expressions:
         program = self.program
         for leaf in program.leaves:
             if leaf.dtype not in TYPES:
-                raise Unmatchable(f"an operand of {leaf.dtype} on the CPU")
+                raise Unmatchable(f"an operand of {leaf.dtype} is not supported on the CPU")
         for node in program.nodes:
             if node.op not in PLAIN and node.op not in CALLS and node.op not in GIVEN:
-                raise Unmatchable(f"{node.op} on the CPU")
+                raise Unmatchable(f"{node.op} is not supported on the CPU")
             if node.op in ("maximum", "minimum", "cast") and node.dtype != "float32":
-                raise Unmatchable(f"{node.op} of {node.dtype} on the CPU")
+                raise Unmatchable(f"{node.op} of {node.dtype} is not supported on the CPU")
         indexed = any(stat.op.startswith("arg") for stat in program.stats)
         if program.out_dtype not in TYPES or (indexed and (len(program.stats) > 1 or program.kind != "row")):
-            raise Unmatchable(f"a result of {program.out_dtype} on the CPU")
+            raise Unmatchable(f"a result of {program.out_dtype} is not supported on the CPU")
         if indexed and sum(loop.reduced for loop in self.loops) > 1:
-            raise Unmatchable("argmax over dimensions that do not merge")
+            raise Unmatchable("the dimensions of an argmax must merge into one")
 
     @property
     def stats(self) -> list[list[int]]:
@@ -136,7 +136,7 @@ class Expressions:
     def _counter(self, index: str) -> str:
         counting = [i for i, loop in enumerate(self.loops) if loop.counts]
         if len(counting) != 1:
-            raise Unmatchable("more than one index in a formula")
+            raise Unmatchable("a formula must have one index")
         return index if counting[0] == len(self.loops) - 1 else f"i{counting[0]}"
 
     def body(self, roots: Sequence[int], known: Iterable[int]) -> list[str]:

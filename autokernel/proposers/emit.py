@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autokernel.proposers.graph import Graph, Unmatchable, contiguous_strides, numel
@@ -24,16 +24,16 @@ def reference(source: str) -> Reference:
     tree = ast.parse(source)
     model = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Model"), None)
     if model is None or [ast.unparse(b).split(".")[-1] for b in model.bases] != ["Module"]:
-        raise Unmatchable("class Model is not a plain nn.Module")
+        raise Unmatchable("class Model must be a plain nn.Module")
     methods = {n.name: n for n in model.body if isinstance(n, ast.FunctionDef)}
     forward, construct = methods.get("forward"), methods.get("__init__")
     if forward is None or forward.args.vararg or forward.args.kwarg or forward.args.kwonlyargs:
-        raise Unmatchable("forward takes more than plain arguments")
+        raise Unmatchable("forward must take plain arguments alone")
     arguments = tuple(a.arg for a in forward.args.args[1:])
     if construct is None:
         return Reference(arguments, "", "")
     if set(methods) - {"forward", "__init__"} & _called(construct):
-        raise Unmatchable("the constructor calls other methods")
+        raise Unmatchable("the constructor must not call other methods")
     if len(construct.body) > 1 and ast.get_docstring(construct) is not None:
         construct.body.pop(0)
     keeps = _needed(tree, construct)
@@ -91,7 +91,7 @@ def leaf_text(graph: Graph, number: int, shape: Sequence[int], stride: Sequence[
     """How forward's body names a view of an operand, in the plainest words that say it."""
     operand, name = graph.operands[number], operand_text(graph, number, arguments)
     if not operand.contiguous:
-        raise Unmatchable("an input that is not contiguous")
+        raise Unmatchable("every input must be contiguous")
     same = all(a == b or s == 1 for a, b, s in zip(stride, contiguous_strides(shape), shape, strict=True))
     if same and offset == 0 and numel(shape) == numel(operand.shape):
         return name if tuple(shape) == operand.shape else f"{name}.view({tuple(shape)})"
@@ -100,11 +100,19 @@ def leaf_text(graph: Graph, number: int, shape: Sequence[int], stride: Sequence[
     return f"{name}.as_strided({tuple(shape)}, {tuple(stride)}, {offset})"
 
 
-def model_class(ref: Reference, call: str, doc: str) -> str:
-    """The text of class ModelNew whose forward returns `call`."""
+def argument_types(graph: Graph, ref: Reference) -> dict[str, str]:
+    """Type names of forward's arguments, for those that are one tensor or a float."""
+    tensors = {o.position for o in graph.operands if o.kind == "input"}
+    return {name: "torch.Tensor" if place in tensors else "float" for place, name in enumerate(ref.arguments)
+            if place in tensors or place in graph.scalars}
+
+
+def model_class(ref: Reference, call: str, doc: str, types: Mapping[str, str] | None = None) -> str:
+    """The text of class ModelNew whose forward returns `call`, a tensor; `types` of its arguments where they are known."""
+    takes = ["self", *(f"{name}: {types[name]}" if types and name in types else name for name in ref.arguments)]
     construct = textwrap.indent(ref.constructor, "    ") + "\n\n" if ref.constructor else ""
     return (f'class ModelNew(nn.Module):\n    """{doc}"""\n\n{construct}'
-            f"    def forward({', '.join(['self', *ref.arguments])}):\n        return {call}\n")
+            f"    def forward({', '.join(takes)}){' -> torch.Tensor' if types else ''}:\n        return {call}\n")
 
 
 def module_text(parts: Sequence[str]) -> str:

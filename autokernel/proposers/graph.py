@@ -103,7 +103,7 @@ def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
     for shape in shapes:
         for back, size in enumerate(reversed(shape), 1):
             if size != 1 and result[-back] not in (1, size):
-                raise Unmatchable(f"shapes {shapes} do not broadcast")
+                raise Unmatchable(f"shapes {shapes} must broadcast and do not")
             if size != 1:
                 result[-back] = size
     return tuple(result)
@@ -128,7 +128,7 @@ def read(trace: Mapping[str, Any]) -> Graph:
     from autokernel.proposers.decompose import take_apart
 
     if "error" in trace:
-        raise Unmatchable(f"not traceable ({trace['error']})")
+        raise Unmatchable(f"only what can be traced is supported ({trace['error']})")
     if trace.get("format") != "trace/1":
         raise InternalError(f"trace of format {trace.get('format')!r}; use the trace.py of this version.")
     nodes = trace["nodes"]
@@ -170,7 +170,7 @@ def _add_operand(operands: list[Operand], values: dict[int, Value], nodes: Seque
 
 
 def _missing(number: int) -> Value:
-    raise Unmatchable(f"output node {number} has no value")
+    raise Unmatchable(f"output node {number} must have a value and has none")
 
 
 def _decode(value: Any, values: Mapping[int, Value]) -> Any:

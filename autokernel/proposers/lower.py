@@ -14,10 +14,10 @@ MAX_NODES = 200
 def row_program(graph: Graph) -> Program:
     """The row program that computes the graph's one output. Raises Unmatchable naming what does not fit."""
     if len(graph.outputs) != 1 or not graph.single:
-        raise Unmatchable("more than one output")
+        raise Unmatchable("forward must return one tensor")
     root = graph.outputs[0]
     if not root.dtype.startswith(("float", "bfloat", "int64", "bool")):
-        raise Unmatchable(f"an output of {root.dtype}")
+        raise Unmatchable(f"an output of {root.dtype} is not supported")
     shape = root.shape
     while root.op == "view" and _dense(root) and _dense_base(root.args[0]):
         root = root.args[0]
@@ -70,17 +70,17 @@ def _plain(root: Value) -> Program:
         elif len(root.shape) == len(kept):
             axes = kept
         else:
-            raise Unmatchable("a result whose dimensions are neither the space's nor its rows'")
+            raise Unmatchable("the result must keep all dimensions or lose those that are reduced")
     program.results.append(lowering.lower(root, axes))
     if program.kind == "row" and numel(root.shape) != program.rows:
-        raise Unmatchable("a result that is neither one value a row nor one an element")
+        raise Unmatchable("the result must be one value a row or one an element")
     return program
 
 
 def _folded(root: Value) -> Program:
     """Rows first, then sums over all rows: root is a formula of full sums of per-row formulas."""
     if root.shape not in ((), (1,)):
-        raise Unmatchable("reductions over different dimensions")
+        raise Unmatchable("all reductions must be over the same dimensions")
     program: Program | None = None
     folds: dict[int, int] = {}
 
@@ -88,7 +88,7 @@ def _folded(root: Value) -> Program:
         nonlocal program
         if value.op in REDUCTIONS:
             if value.op != "sum" or numel(value.shape) != 1:
-                raise Unmatchable("an outer reduction that is not a sum over everything")
+                raise Unmatchable("the outer reduction must be a sum over everything")
             inner = reductions_below(value.args[0])
             if inner and program is None:
                 program = Program(inner[0].args[0].shape, tuple(inner[0].attrs["dims"]), kind="row")
@@ -101,13 +101,13 @@ def _folded(root: Value) -> Program:
     sums: list[Value] = []
     outer(root)
     if program is None:
-        raise Unmatchable("reductions over different dimensions")
+        raise Unmatchable("all reductions must be over the same dimensions")
     lowering = _Lowering(program)
     kept = tuple(d for d in range(len(program.space)) if d not in program.reduced)
     for value in {id(v): v for v in sums}.values():
         arg = value.args[0]
         if numel(arg.shape) != program.rows or len(arg.shape) not in (len(kept), len(program.space)):
-            raise Unmatchable("an outer sum over something else than the rows")
+            raise Unmatchable("the outer sum must be over the rows")
         program.results.append(lowering.lower(arg, kept if len(arg.shape) == len(kept) else tuple(range(len(program.space)))))
     lowering.folds = folds
     program.final = lowering.lower(root, ())
@@ -130,7 +130,7 @@ class _Lowering:
             self._known[key] = len(self.program.nodes)
             self.program.nodes.append(Node(op, tuple(args), value, dtype))
             if len(self.program.nodes) > MAX_NODES:
-                raise Unmatchable("a formula of more than 200 operations")
+                raise Unmatchable(f"formulas of more than {MAX_NODES} operations are not supported")
         return self._known[key]
 
     def lower(self, value: Value, axes: tuple[int | None, ...]) -> int:
@@ -154,7 +154,7 @@ class _Lowering:
         if value.op == "view":
             return self._view(value, axes)
         if value.op.startswith("aten:"):
-            raise Unmatchable(value.op.removeprefix("aten:"))
+            raise Unmatchable(f"{value.op.removeprefix('aten:')} is not supported")
         args = [self.lower(a, axes[len(axes) - len(a.shape):]) for a in value.args]
         return self.add(value.op, args, dtype=value.dtype)
 
@@ -164,7 +164,7 @@ class _Lowering:
             if size == 1:
                 continue
             if axis is None or self.program.space[axis] != size:
-                raise Unmatchable("an operand whose dimensions are not the space's")
+                raise Unmatchable("operands must have the dimensions of what is reduced")
             strides[axis] += stride
         leaf = Leaf(value.attrs["operand"], tuple(strides), value.attrs["offset"], value.dtype)
         if leaf not in self.program.leaves:
@@ -174,12 +174,12 @@ class _Lowering:
     def _stat(self, value: Value, axes: tuple[int | None, ...]) -> int:
         program, arg = self.program, value.args[0]
         if arg.shape != program.space or value.attrs["dims"] != program.reduced:
-            raise Unmatchable("reductions over different dimensions")
+            raise Unmatchable("all reductions must be over the same dimensions")
         every = range(len(arg.shape))
         kept = list(every) if value.attrs["keepdim"] else [d for d in every if d not in program.reduced]
         for dim, axis in zip(kept, axes, strict=True):
             if arg.shape[dim] > 1 and dim not in program.reduced and axis != dim:
-                raise Unmatchable("a reduction that is used along other dimensions")
+                raise Unmatchable("a reduction must be used along the dimensions that it keeps")
         expr = self.lower(arg, tuple(every))
         stat = Stat(value.op, expr, self._level(expr))
         if stat not in program.stats:
@@ -205,10 +205,10 @@ class _Lowering:
             if size == 1 or stride == 0:
                 continue
             if not places or value.attrs["offset"]:
-                raise Unmatchable("a view of a computed value that regroups its dimensions")
+                raise Unmatchable("regrouping the dimensions of a computed value is not supported")
             wanted[places[0]] = axis
         if any(s > 1 and w is None for s, w in zip(base.shape, wanted, strict=True)):
-            raise Unmatchable("a view of a part of a computed value")
+            raise Unmatchable("taking a part of a computed value is not supported")
         return self.lower(base, tuple(wanted))
 
 

@@ -23,7 +23,7 @@ class ReplayProposer:
     def __init__(self, folder: Path) -> None:
         """`folder` holds the candidates. Raises UsageError if it is no folder."""
         if not folder.is_dir():
-            raise UsageError(f"'{folder}' is not a folder of candidates.", hint="Pass a folder with files such as L1_19.py.")
+            raise UsageError(f"'{folder}' is not a folder of candidates. Pass a folder with files such as L1_19.py.")
         self.folder = folder
 
     def propose(self, problem: ProblemLike, history: Sequence[Evaluation]) -> Candidate | None:
@@ -45,7 +45,7 @@ class ReplayProposer:
         try:
             source = path.read_bytes().decode("utf-8", "replace")
         except OSError as error:
-            raise UsageError(f"cannot read the candidate '{path}': {error.strerror}.", hint="Check the file's permissions.") from error
+            raise UsageError(f"cannot read the candidate '{path}': {error.strerror}. Check the file's permissions.") from error
         return Candidate(source=source, builder=builders.detect(source), proposer=self.name, note=path.name)
 
 

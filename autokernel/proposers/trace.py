@@ -88,7 +88,7 @@ class Recorder(TorchDispatchMode):
             return {"dtype": str(value).removeprefix("torch.")}
         if isinstance(value, (torch.device, torch.layout, torch.memory_format)):
             return {"const": str(value)}
-        raise Untraceable(f"an argument of type {type(value).__name__}")
+        raise Untraceable(f"an argument of type {type(value).__name__} is not supported")
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one aten call on fake tensors and write it down."""
@@ -104,7 +104,7 @@ class Recorder(TorchDispatchMode):
             if id(tensor) in self._ids:  # an in-place call hands back its target
                 known = self.nodes[self._ids[id(tensor)]]
                 if func._schema.is_mutable and known["base"] != self._ids[id(tensor)]:
-                    raise Untraceable(f"{func} writes through a view")
+                    raise Untraceable(f"{func} writes through a view, which is not supported")
                 if func._schema.is_mutable:
                     self._owners.pop(tensor.untyped_storage()._cdata, None)
             outs.append(self._add(tensor))
@@ -148,14 +148,14 @@ def _with_scalars(first: dict[str, Any], second: dict[str, Any]) -> dict[str, An
     def merge(a: Any, b: Any) -> Any:
         if isinstance(a, float) and isinstance(b, float) and a != b:
             if (a, b) not in numbers:
-                raise Untraceable("forward computes with a float input before it meets a tensor")
+                raise Untraceable("a float input must meet a tensor before forward computes with it")
             return {"scalar": numbers[a, b]}
         if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
             return {k: merge(a[k], b[k]) for k in a}
         if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
             return [merge(x, y) for x, y in zip(a, b, strict=True)]
         if a != b:
-            raise Untraceable("the operations depend on a float input's value")
+            raise Untraceable("the operations must not depend on a float input's value")
         return a
 
     return {k: v if k == "inputs" else merge(v, second[k]) for k, v in first.items()}
@@ -183,7 +183,7 @@ def _trace(source: str, adjust: Callable[[Any], Any]) -> dict[str, Any]:
         result = model(*inputs)
     flat = list(result) if isinstance(result, (tuple, list)) else [result]
     if not all(isinstance(r, torch.Tensor) for r in flat):
-        raise Untraceable("an output that is not a tensor or a flat tuple of tensors")
+        raise Untraceable("the output must be a tensor or a flat tuple of tensors")
     return {
         "format": FORMAT, "nodes": recorder.nodes, "ops": recorder.ops, "inputs": listed, "parameters": parameters,
         "outputs": [recorder.node_of(r) for r in flat], "single": isinstance(result, torch.Tensor),

@@ -58,7 +58,7 @@ class Tracer:
                 raise TimeoutError
             part = os.read(fd, 1 << 20)
             if not part:
-                raise OSError("the tracer closed its output")
+                raise OSError("the tracer closed its output; run autokernel.proposers.trace by hand to see why")
             data += part
 
     def _end(self) -> None:

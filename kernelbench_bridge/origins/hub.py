@@ -111,8 +111,8 @@ def read_level(level: int) -> tuple[Listing, str]:
         return parquet.read_level(place, level, "hub"), f"downloaded earlier to {place}"
     reason = unreachable()
     if reason is not None:
-        raise BridgeError(f"{DATASET} was not downloaded here before, and {reason}.", exit_code=MISSING,
-                          hint="Use --source embedded, or pass a KernelBench checkout or a folder of its parquet files as --source.")
+        raise BridgeError(f"{DATASET} was not downloaded here before, and {reason}. Use --source embedded, or pass a "
+                          "KernelBench checkout or a folder of its parquet files as --source.", exit_code=MISSING)
     return _download(level), f"{DATASET} on the Hub"
 
 

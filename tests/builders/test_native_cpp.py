@@ -41,7 +41,7 @@ def test_a_candidate_is_built_loaded_and_right(module):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (lambda x: (x, x, 3, 1.0), RuntimeError, r"^native\.scale returned 7\.$"),
+        (lambda x: (x, x, 3, 1.0), RuntimeError, r"^native\.scale returned 7; a launcher must return 0\.$"),
         (lambda x: (1.0, x, 2, 1.0), TypeError, r"argument 1 'x' is a float; pass a torch tensor"),
         (
             lambda x: (x, x.double(), 2, 1.0),

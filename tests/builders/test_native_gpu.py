@@ -47,7 +47,7 @@ def test_launches_follow_torchs_current_stream(candidates, tmp_path):
 def test_a_failed_launch_raises_with_the_errors_name_and_the_next_works(candidates, tmp_path):
     module = load(candidates["cuda"].replace("256, 0,", "n == 5 ? 4096 : 256, 0,"), tmp_path)
     x = torch.ones(5, device="cuda")
-    with pytest.raises(RuntimeError, match=r"^native\.scale returned 1 \(cudaErrorInvalidValue\)\.$"):
+    with pytest.raises(RuntimeError, match=r"^native\.scale returned 1 \(cudaErrorInvalidValue\); a launcher must return 0\.$"):
         module.ModelNew()(x)
     x = torch.ones(6, device="cuda")
     assert torch.equal(module.ModelNew()(x), 2 * x)

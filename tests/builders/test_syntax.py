@@ -63,7 +63,7 @@ def test_a_null_byte_is_a_fault_of_the_candidate():
 
 def test_builders_are_found_by_scanning():
     assert builders.names() == ("cpp", "cuda", "python", "triton")
-    with pytest.raises(UsageError, match=r"no builder 'rust'\. Choose one of: cpp, cuda, python, triton"):
+    with pytest.raises(UsageError, match=r"no builder 'rust'; choose one of cpp, cuda, python, triton"):
         builders.get("rust")
 
 

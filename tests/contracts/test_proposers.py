@@ -93,7 +93,7 @@ def test_the_same_seed_and_history_give_the_same_candidate(name, proposed, tmp_p
 
 
 def test_an_unknown_one_is_wrong_usage():
-    with pytest.raises(UsageError, match="no proposer named 'oracle'. Choose one of .*replay"):
+    with pytest.raises(UsageError, match="no proposer named 'oracle'; choose one of .*replay"):
         create("oracle", Setup())
 
 

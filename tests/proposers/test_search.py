@@ -117,7 +117,7 @@ def test_without_a_starter_the_references_text_is_proposed_once() -> None:
                               source=problems.problem("x: return self.c(x)", "torch.rand(1, 3, 8, 8)", "self.c = nn.Conv2d(3, 4, 3)"))
     proposer = SearchProposer(backend="cpp")
     candidate = proposer.propose(problem, [])
-    assert candidate is not None and candidate.builder == "python" and candidate.note == "no starter: convolution.default"
+    assert candidate is not None and candidate.builder == "python" and candidate.note == "no starter: convolution.default is not supported"
     assert "class ModelNew" in candidate.source
     assert proposer.propose(problem, [judged(candidate, 1.0)]) is None
 
