@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from autokernel.machine import cpu_name, package_version
 
 PACKAGES = ("torch", "triton", "numpy", "pyarrow", "datasets", "huggingface_hub", "kernels", "optuna", "pybind11")
 TOOLS = ("nvcc", "g++", "ninja", "git")
+LINE = 80  # columns of the report for people
 PROBE_S = 10.0  # a version query that takes longer is broken
 PR_SET_PTRACER, PTRACER_ANY = 0x59616D61, ctypes.c_ulong(-1)
 
@@ -65,17 +67,26 @@ class Report:
         yield "machine"
         yield from (f"  {name:<16} {value}" for name, value in self.machine.items())
         yield f"  {'device':<16} {self.device} (what commands take without --device)"
-        yield from (f"  {'gpu':<16} {gpu}" for gpu in self.gpus or ("none: candidates run on the CPU; Triton is interpreted, not timed",))
+        yield from (f"  {'gpu':<16} {gpu}" for gpu in self.gpus or ("none: candidates run on the CPU",))
         yield "versions"
         yield from (f"  {name:<16} {value or 'not installed'}" for name, value in {**self.packages, **self.tools}.items())
         yield "backends"
         for name, answers in self.backends.items():
             for device, reason in answers.items():
-                yield f"  {name:<9} {device:<6} {reason or 'works'}"
+                works = "works, interpreted: its speed there says nothing" if (name, device) == ("triton", "cpu") else "works"
+                yield from _filled(f"  {name:<9} {device:<6} {reason or works}", 19)
         yield "isolation"
-        yield from (f"  {name:<16} {value}" for name, value in self.isolation.items())
+        for name, value in self.isolation.items():
+            yield from _filled(f"  {name.replace('_', ' '):<16} {value}", 19)
         yield "not covered"
-        yield from (f"  - {gap}" for gap in self.not_covered)
+        for gap in self.not_covered:
+            yield from _filled(f"  - {gap}", 4)
+
+
+def _filled(line: str, indent: int) -> list[str]:
+    """The line wrapped to LINE columns; spaces that align its first words are kept."""
+    head, text = line[:indent], line[indent:]
+    return textwrap.wrap(text, LINE, initial_indent=head, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False)
 
 
 def examine(device: str) -> Report:
@@ -118,7 +129,10 @@ def memory_reading() -> str:
     os.waitpid(target, 0)
     os.close(ready)
     os.close(said)
-    return "process_vm_readv works" if failed == 0 else f"no: {os.strerror(failed)}; outputs cannot be read where they lie"
+    if failed == 0:
+        return "process_vm_readv works"
+    return (f"process_vm_readv fails ({os.strerror(failed)}): outputs on the CPU cannot be read where they lie; in a container, use "
+            "--cap-add SYS_PTRACE, else set kernel.yama.ptrace_scope to 0 or 1")
 
 
 def _read_word(libc: ctypes.CDLL, pid: int, word: ctypes.Array[ctypes.c_char]) -> int:
@@ -136,9 +150,9 @@ def _read_word(libc: ctypes.CDLL, pid: int, word: ctypes.Array[ctypes.c_char]) -
 
 def _isolation() -> dict[str, str]:
     return {
-        "sandbox": "none yet: a family of processes with deadlines, killed as a whole",
-        "freeze": "signals (SIGSTOP to the whole family while the other side is timed)",
-        "memory reading": memory_reading(),
+        "sandbox": "none: a candidate's family of processes is watched, and killed by signals as a whole when it ends or overruns",
+        "freeze": "by signals: SIGSTOP to the whole family while the other side is timed",
+        "memory_reading": memory_reading(),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 from autokernel.cli import cli
 from autokernel.cli.failures import explain
 from autokernel.cli.options import chosen_device, id_list, number_or_off, opponents, read_candidate
+from autokernel.doctor import memory_reading
 from autokernel.errors import MissingOnMachine, UsageError
 from kernelbench_bridge import BridgeError
 
@@ -158,10 +160,19 @@ def test_doctor_says_each_backend_and_what_is_not_covered(monkeypatch):
     assert report["device"] == "cpu"
     assert report["backends"]["python"] == {"cpu": None}
     assert {"cpp", "cuda", "python", "triton"} == set(report["backends"])
-    assert report["isolation"]["sandbox"].startswith("none yet")
-    assert report["isolation"]["memory reading"].startswith(("process_vm_readv works", "no: "))
+    assert report["isolation"]["sandbox"].startswith("none: ")
+    assert report["isolation"]["memory_reading"].startswith(("process_vm_readv works", "process_vm_readv fails ("))
+    assert "signals" in report["isolation"]["freeze"]
     text = run("doctor")
-    assert "not covered" in text.stdout and "python    cpu    works" in text.stdout
+    assert "not covered" in text.stdout and "python    cpu    works" in text.stdout and "memory reading   process_vm_readv" in text.stdout
+    assert "triton    cpu    works, interpreted" in text.stdout
+    assert max(map(len, text.stdout.splitlines())) <= 80
+
+
+def test_doctor_says_what_to_do_where_memory_cannot_be_read(monkeypatch):
+    monkeypatch.setattr("autokernel.doctor._read_word", lambda libc, pid, word: errno.EPERM)
+    said = memory_reading()
+    assert said.startswith("process_vm_readv fails (Operation not permitted)") and "--cap-add SYS_PTRACE" in said
 
 
 @pytest.mark.parametrize(("content", "word"), [
