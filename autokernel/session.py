@@ -93,10 +93,11 @@ class Session:
 
     def start(self, candidate: Candidate, artifact: Path | None, *, second: bool = False) -> WorkerHandle:
         """A new process with the candidate built into a model. Raises BuildRefused (import) or WorkerFault (constructor)."""
-        worker = self.executor.spawn()
+        extensions = self.extensions(candidate)
+        worker = self.executor.spawn(writable=[self.kernels(candidate)], copied=[extensions] if extensions.exists() else [])
         try:
             try:
-                self.executor.load(worker, candidate.source, candidate.builder, artifact=artifact, extensions=self.extensions(candidate),
+                self.executor.load(worker, candidate.source, candidate.builder, artifact=artifact, extensions=extensions,
                                    kernels=self.kernels(candidate), deadline_s=self.rules.deadlines.import_s)
             except WorkerFault as fault:
                 raise BuildRefused(fault.message, worker.text.text()) from fault
@@ -135,7 +136,7 @@ class Session:
 
     def _baseline(self, *, compiled: bool) -> WorkerHandle:
         limit = self.rules.deadlines.baseline_first_call_s
-        worker = self.executor.spawn_compiler() if compiled else self.executor.spawn()
+        worker = self.executor.spawn_compiler() if compiled else self.executor.spawn(trusted=True)
         try:
             self.executor.load(worker, self.problem.source, "python", class_name="Model", compiled=compiled,
                                deadline_s=self.rules.deadlines.import_s)
@@ -198,10 +199,11 @@ def _import_build(session: Session, candidate: Candidate, limit: float) -> None:
     done = session.extensions(candidate) / "imported"
     if done.exists():
         return
-    worker = session.executor.spawn(on_device=False)
+    extensions = session.extensions(candidate)
+    worker = session.executor.spawn(on_device=False, writable=[extensions])
     started = time.monotonic()
     try:
-        session.executor.load(worker, candidate.source, candidate.builder, extensions=session.extensions(candidate), deadline_s=limit)
+        session.executor.load(worker, candidate.source, candidate.builder, extensions=extensions, deadline_s=limit)
         done.parent.mkdir(parents=True, exist_ok=True)
         done.write_text(f"{time.monotonic() - started:.2f} s\n")
     except WorkerFault as fault:

@@ -60,6 +60,8 @@ class Executor:
         self.generation = 0  # rises when the judge was restarted and with it everything it held was lost
         self._counter = 0
         self._spare: WorkerHandle | None = None  # a compiler's worker, warming or warm
+        self.sandboxed = False  # set when a first worker came up in the sandbox
+        self.why_no_sandbox = ""
         self._judge: tuple[subprocess.Popen[bytes], socket.socket] | None = None
         self._zygote: tuple[subprocess.Popen[bytes], socket.socket] | None = None
         self._hello: dict[str, Any] = {}
@@ -72,7 +74,20 @@ class Executor:
         self._judge = self._start("autokernel.executor.judge", self._judge_env())  # imports torch while the zygote does
         self._start_zygote()
         self._hello = self._ask("hello", START_S)
+        self._probe_sandbox()
         return self
+
+    def _probe_sandbox(self) -> None:
+        """Start one worker in the sandbox, device and all; where that fails, records say `sandbox: none`."""
+        self.sandboxed = True
+        try:
+            worker = self.spawn()
+            self._await_start(worker)
+            self.attach(worker)
+            self._ask("probe", START_S, suspects=[worker], worker=worker.name)
+            self.stop(worker)
+        except (InternalError, WorkerFault) as error:
+            self.sandboxed, self.why_no_sandbox = False, str(error)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for worker in list(self.workers.values()):
@@ -112,7 +127,7 @@ class Executor:
 
     def machine(self) -> dict[str, Any]:
         """Facts about this machine, its software and the device."""
-        return describe(self._hello, self.device)
+        return {**describe(self._hello, self.device), "sandbox": "namespaces" if self.sandboxed else "none"}
 
     def ceilings(self) -> dict[str, Any]:
         """Measured copy and GEMM rates of the device, once a session."""
@@ -180,8 +195,13 @@ class Executor:
 
     # --- workers ---------------------------------------------------------------------------------------------------------------
 
-    def spawn(self, *, on_device: bool = True) -> WorkerHandle:
-        """A new worker process, waiting for orders. Without the device for workers that only import (and so compile)."""
+    def spawn(self, *, on_device: bool = True, trusted: bool = False, writable: Sequence[Path] = (),
+              copied: Sequence[Path] = ()) -> WorkerHandle:
+        """A new worker process, waiting for orders. Without the device for workers that only import (and so compile).
+
+        In the sandbox unless its text is `trusted`: there it may write to its own folder and to `writable`, and sees private copies of
+        the folders `copied`.
+        """
         if self._zygote is None:
             raise InternalError("the zygote is not running.", hint="Use Executor as a context manager.")
         self._counter += 1
@@ -190,25 +210,32 @@ class Executor:
         ours, theirs = socket.socketpair()
         text = TextPipe()
         control_sock = self._zygote[1]
-        request = json.dumps({"cpus": self.cpus, "device": self.device if on_device else "cpu"}).encode()
+        for path in (*writable, *copied):
+            path.mkdir(parents=True, exist_ok=True)
+        request = json.dumps({
+            "cpus": self.cpus, "device": self.device if on_device else "cpu", "sandbox": self.sandboxed and not trusted,
+            "writable": [str(path) for path in (folder, *writable)], "copied": [str(path) for path in copied],
+        }).encode()
         socket.send_fds(control_sock, [request], [theirs.fileno(), text.write_end])
         reply = json.loads(control_sock.recv(4096) or b"{}")
         theirs.close()
         text.close_write_end()
-        if "worker" not in reply:
-            raise InternalError("the zygote died.", hint="Run again; use --debug to see its traceback.")
+        if not reply.get("worker"):
+            ours.close()
+            said = text.text(0.5).strip()[-300:]
+            raise InternalError(f"no worker could be started; run again with --debug to see more. {said}")
         worker = WorkerHandle(name, reply["keeper"], reply["worker"], ours, text, folder)
         self.workers[name] = worker
         return worker
 
     def spawn_compiler(self) -> WorkerHandle:
         """A worker for a torch.compile baseline. On CUDA, where cores are many, the next one imports the compiler ahead of its need."""
-        worker = self._spare or self.spawn()
+        worker = self._spare or self.spawn(trusted=True)
         if self._spare is not None and not self._finish_warming(worker):
-            worker = self.spawn()
+            worker = self.spawn(trusted=True)
         self._spare = None
         if self.compiles and self.device != "cpu" and len(self.cpus) >= SPARE_CORES:
-            self._spare = self.spawn()
+            self._spare = self.spawn(trusted=True)
             wire.send_request(self._spare.sock, wire.Request(wire.WARM, 0, 2, 0, pickle.dumps(_COMPILER_ENV)))
         return worker
 
@@ -264,9 +291,9 @@ class Executor:
 
     def _seed_triton(self, cache: Path) -> None:
         """Put Triton's own driver module, built by the judge, into a candidate's cache: no kernel, but half a second of gcc."""
-        if cache.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        if any(cache.iterdir()):
             return
-        cache.mkdir(parents=True)
         for built in (self.store / JUDGE_TRITON).glob("*/cuda_utils*"):
             shutil.copytree(built.parent, cache / built.parent.name, dirs_exist_ok=True)
 

@@ -60,6 +60,11 @@ class Judge:
         self.links[worker] = WorkerLink(socket.socket(fileno=fd), pid, keeper, self.device)
         return {}
 
+    def probe(self, *, worker: str) -> dict[str, Any]:
+        """Whether memory can be lent to this worker and read from it."""
+        self.links[worker].probe()
+        return {}
+
     def detach(self, *, worker: str) -> dict[str, Any]:
         """Let a worker go: copies waited for, mappings closed."""
         link = self.links.pop(worker, None)
@@ -74,7 +79,7 @@ class Judge:
         order = message.pop("order")
         side = message.get("worker") or message.get("candidate")
         try:
-            if order in ("hello", "open", "detach"):
+            if order in ("hello", "open", "detach", "probe"):
                 reply: dict[str, Any] = getattr(self, order)(**message)
             elif order == "attach":
                 reply = self.attach(fds[0], **message)

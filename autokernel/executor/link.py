@@ -153,16 +153,30 @@ class WorkerLink:
             pointer = cuda_driver.allocate(size)
             view = torch.as_tensor(cuda_driver.ArrayView(pointer, size), device=self.device)
             self.lent = _Lent(size, view, pointer)
-            self.request(wire.LEND, body={"bytes": size, "handle": cuda_driver.export(pointer)}, timeout_s=30)
+            reply = self.request(wire.LEND, body={"bytes": size, "handle": cuda_driver.export(pointer)}, timeout_s=30)
+            self._read_beacon(reply)
             return
         fd = os.memfd_create("autokernel-lent")
         os.ftruncate(fd, size)
         memory = mmap.mmap(fd, size)
         self.lent = _Lent(size, torch.frombuffer(memory, dtype=torch.uint8), keep=[memory])
         try:
-            self.request(wire.LEND, body={"bytes": size}, timeout_s=30, fd=fd)
+            self._read_beacon(self.request(wire.LEND, body={"bytes": size}, timeout_s=30, fd=fd))
         finally:
             os.close(fd)
+
+    def _read_beacon(self, reply: wire.Reply) -> None:
+        """Whether this worker's memory can be read: it has just said where a few known values lie."""
+        target = torch.zeros(wire.BEACON_SIZE, device=self.device)
+        expected = torch.full_like(target, wire.BEACON_VALUE)
+        self._check_structure(wire.Reply(reply.status, 0, 0, 0.0, 0, wire.signature(b"[T]"), reply.tensors), [target], b"T", 1)
+        self._copy(reply.tensors[0], target)
+        if not torch.equal(target, expected):
+            raise LinkFailed("unreadable", "its memory does not hold what it says")
+
+    def probe(self) -> None:
+        """Lend a little memory and read a little; raises LinkFailed where either does not work."""
+        self._lend(1)
 
     def release(self) -> None:
         """Have an idle worker give its memory back, and take back what was lent; the next window lends anew."""

@@ -18,6 +18,7 @@ TENSOR = struct.Struct("<BBBBIQQQ10q10q64s")  # dtype, on device, plain, dims, p
 MAX_DIMS = 10
 MAX_TENSORS = 4096
 MAX_SIGNATURE = 96
+BEACON_SIZE, BEACON_VALUE = 8, 7.0  # float32 values that a worker shows when it is lent memory
 
 # kinds of request
 LOAD, CONSTRUCT, LEND, PREPARE, GO, GO_NULL, STOP, WARM, RELEASE = range(1, 10)

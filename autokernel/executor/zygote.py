@@ -14,29 +14,26 @@ import signal
 import socket
 import sys
 import traceback
+from pathlib import Path
+from typing import Any
+
+from autokernel.executor import sandbox
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
-def keep(fds: list[int], report: int, device: str, cpus: tuple[int, ...]) -> None:
-    """In the keeper: fork the worker, say its pid, adopt and reap until nobody of the family is left."""
+def keep(fds: list[int], report: int, request: dict[str, Any]) -> None:
+    """In the keeper: start the worker, say its pid, adopt and reap until nobody of the family is left."""
     libc = ctypes.CDLL(None)
     os.setsid()
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    pid = os.fork()
-    if pid == 0:
-        os.close(report)
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        os.setpgid(0, 0)
-        from autokernel.executor import worker
-        try:
-            worker.main(socket.socket(fileno=fds[0]), fds[1], device, cpus)
-        except BaseException:  # the text pipe is all that tells of it: this process ends without Python's own epilogue
-            traceback.print_exc()
-            sys.stderr.flush()
-        os._exit(0)
+    try:
+        pid = _start_in_sandbox(fds, request) if request["sandbox"] else _fork_worker(fds, request)
+    except sandbox.SandboxFailed as error:
+        os.write(fds[1], f"sandbox: {error}\n".encode())
+        os._exit(71)
     os.write(report, str(pid).encode())
     os.close(report)
     for fd in fds:
@@ -46,6 +43,50 @@ def keep(fds: list[int], report: int, device: str, cpus: tuple[int, ...]) -> Non
             os.wait()
         except ChildProcessError:
             os._exit(0)
+
+
+def _fork_worker(fds: list[int], request: dict[str, Any]) -> int:
+    pid = os.fork()
+    if pid == 0:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        os.setpgid(0, 0)
+        from autokernel.executor import worker
+        try:
+            worker.main(socket.socket(fileno=fds[0]), fds[1], request["device"], tuple(request["cpus"]))
+        except BaseException:  # the text pipe is all that tells of it: this process ends without Python's own epilogue
+            traceback.print_exc()
+            sys.stderr.flush()
+        os._exit(0)
+    return pid
+
+
+def _start_in_sandbox(fds: list[int], request: dict[str, Any]) -> int:
+    """Fork the namespaces' first process, which shuts itself in, forks the worker and ends when that ends; the worker's pid out here."""
+    sandbox.leave_namespaces()
+    ready, done = os.pipe()
+    first = os.fork()
+    if first == 0:
+        try:
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            os.close(ready)
+            sandbox.shut_in(request["writable"], request["copied"])
+            child = _fork_worker(fds, request)
+            os.write(done, b"up")
+            os.close(done)
+            for fd in fds:
+                os.close(fd)
+            while os.wait()[0] != child:
+                pass  # an orphan of the worker's was reaped
+        except sandbox.SandboxFailed as error:
+            os.write(done, f"{error}".encode()[:400])
+        finally:
+            os._exit(0)  # and with it everybody in the namespaces
+    os.close(done)
+    said = os.read(ready, 512)
+    os.close(ready)
+    if said != b"up":
+        raise sandbox.SandboxFailed(said.decode(errors="replace") or "its first process died")
+    return int(Path(f"/proc/{first}/task/{first}/children").read_text().split()[0])
 
 
 def serve(control: socket.socket) -> None:
@@ -61,7 +102,7 @@ def serve(control: socket.socket) -> None:
             try:
                 control.close()
                 os.close(read_end)
-                keep(list(fds), report, request["device"], tuple(request["cpus"]))
+                keep(list(fds), report, request)
             finally:
                 os._exit(70)
         os.close(report)
