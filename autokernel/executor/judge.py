@@ -109,7 +109,10 @@ class Judge:
         if order == "call" and self.bench is not None and self.bench.large and self.device.type == "cuda":
             for link in self.links.values():
                 if link not in needed:
-                    link.release()
+                    try:
+                        link.release()
+                    except LinkFailed:
+                        continue  # a baseline that died says so when it is asked for itself
 
     def serve(self, sock: socket.socket) -> None:
         """Answer until the broker closes the socket."""
