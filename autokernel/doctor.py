@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from autokernel.executor import sandbox
 from autokernel.machine import cpu_name, package_version
 
 PACKAGES = ("torch", "triton", "numpy", "pyarrow", "datasets", "huggingface_hub", "kernels", "optuna", "pybind11")
@@ -23,9 +24,14 @@ LINE = 80  # columns of the report for people
 PROBE_S = 10.0  # a version query that takes longer is broken
 PR_SET_PTRACER, PTRACER_ANY = 0x59616D61, ctypes.c_ulong(-1)
 
+SANDBOX = ("namespaces: processes, network and IPC of its own, a read-only file system, private temporary folders, no privileges; its "
+           "family is killed by signals as a whole when it ends or overruns")
+NO_SANDBOX = ("a candidate's family of processes is watched, and killed by signals as a whole when it ends or overruns; to get one, run as "
+              "root, in a container with --cap-add SYS_ADMIN, or where user namespaces are allowed")
+WITHOUT_SANDBOX = ("sandbox: a candidate shares this machine's files, network and user id; run candidates you do not trust in a container "
+                   "or a virtual machine of their own")
+WITH_SANDBOX = "sandbox: seccomp, cgroups and another user are not used, and a candidate can read every file that you can"
 NOT_COVERED = (
-    "sandbox: a candidate's processes are watched, frozen and killed as a family, but they share this machine's files, network and "
-    "user id; run candidates you do not trust in a container or a virtual machine of their own",
     "limits: memory and processes of a candidate are bounded by deadlines and by what the machine allows, not by a cgroup",
     "GPU work of a frozen process goes on; an opponent that is slower beside the candidate than alone is refused, not measured again",
     "problems are not yet audited for answers that pass without computing (zeros, a constant, the input)",
@@ -56,7 +62,7 @@ class Report:
     tools: Mapping[str, str | None]  # versions
     backends: Mapping[str, Mapping[str, str | None]]  # builder -> device -> why not, None where it works
     isolation: Mapping[str, str]
-    not_covered: tuple[str, ...] = NOT_COVERED
+    not_covered: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON values."""
@@ -94,6 +100,7 @@ def examine(device: str) -> Report:
     from autokernel import builders
 
     devices = ("cpu",) if device == "cpu" else ("cpu", device)
+    isolation = _isolation()
     return Report(
         device=device,
         machine=_machine(),
@@ -101,7 +108,8 @@ def examine(device: str) -> Report:
         packages={name: package_version(name) for name in PACKAGES},
         tools={name: _tool_version(name) for name in TOOLS},
         backends={name: {d: builders.get(name).unavailable(d) for d in devices} for name in builders.names()},
-        isolation=_isolation(),
+        isolation=isolation,
+        not_covered=(WITHOUT_SANDBOX if isolation["sandbox"].startswith("none") else WITH_SANDBOX, *NOT_COVERED),
     )
 
 
@@ -135,6 +143,30 @@ def memory_reading() -> str:
             "--cap-add SYS_PTRACE, else set kernel.yama.ptrace_scope to 0 or 1")
 
 
+def sandbox_here() -> str:
+    """Whether candidates can be shut in on this machine: a process is, and ends. Starts with "namespaces" or "none"."""
+    said, answer = os.pipe()
+    keeper = os.fork()
+    if keeper == 0:
+        try:
+            sandbox.leave_namespaces()
+            first = os.fork()
+            if first == 0:
+                sandbox.shut_in((), ())
+                os.write(answer, b"up")
+            else:
+                os.waitpid(first, 0)
+        except (sandbox.SandboxFailed, OSError) as error:
+            os.write(answer, f"{error}".encode()[:400])
+        finally:
+            os._exit(0)
+    os.close(answer)
+    with open(said, "rb") as reply:
+        met = reply.read().decode(errors="replace")
+    os.waitpid(keeper, 0)
+    return SANDBOX if met == "up" else f"none ({met or 'a process that shuts itself in dies'}): {NO_SANDBOX}"
+
+
 def _read_word(libc: ctypes.CDLL, pid: int, word: ctypes.Array[ctypes.c_char]) -> int:
     """0 if the 8 bytes at `word`'s address in process `pid` hold what that process wrote there, else an errno."""
     class Extent(ctypes.Structure):
@@ -150,7 +182,7 @@ def _read_word(libc: ctypes.CDLL, pid: int, word: ctypes.Array[ctypes.c_char]) -
 
 def _isolation() -> dict[str, str]:
     return {
-        "sandbox": "none: a candidate's family of processes is watched, and killed by signals as a whole when it ends or overruns",
+        "sandbox": sandbox_here(),
         "freeze": "by signals: SIGSTOP to the whole family while the other side is timed",
         "memory_reading": memory_reading(),
     }

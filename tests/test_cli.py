@@ -19,6 +19,7 @@ from autokernel.cli.failures import explain
 from autokernel.cli.options import chosen_device, id_list, number_or_off, opponents, read_candidate
 from autokernel.doctor import memory_reading
 from autokernel.errors import MissingOnMachine, UsageError
+from autokernel.executor import sandbox
 from kernelbench_bridge import BridgeError
 
 
@@ -160,13 +161,22 @@ def test_doctor_says_each_backend_and_what_is_not_covered(monkeypatch):
     assert report["device"] == "cpu"
     assert report["backends"]["python"] == {"cpu": None}
     assert {"cpp", "cuda", "python", "triton"} == set(report["backends"])
-    assert report["isolation"]["sandbox"].startswith("none: ")
+    assert report["isolation"]["sandbox"].startswith(("namespaces: ", "none ("))
     assert report["isolation"]["memory_reading"].startswith(("process_vm_readv works", "process_vm_readv fails ("))
     assert "signals" in report["isolation"]["freeze"]
     text = run("doctor")
     assert "not covered" in text.stdout and "python    cpu    works" in text.stdout and "memory reading   process_vm_readv" in text.stdout
     assert "triton    cpu    works, interpreted" in text.stdout
     assert max(map(len, text.stdout.splitlines())) <= 80
+
+
+def test_doctor_says_why_there_is_no_sandbox(monkeypatch):
+    def refused():
+        raise sandbox.SandboxFailed("unshare: Operation not permitted")
+    monkeypatch.setattr(sandbox, "leave_namespaces", refused)
+    report = json.loads(run("doctor", "--json", "--device", "cpu").stdout)
+    assert report["isolation"]["sandbox"].startswith("none (unshare: Operation not permitted): ")
+    assert "run candidates you do not trust in a container" in report["not_covered"][0]
 
 
 def test_doctor_says_what_to_do_where_memory_cannot_be_read(monkeypatch):
