@@ -120,7 +120,7 @@ def three_types() -> list[Case]:
                 "matmul",
                 some((33, 47), (47, 19), (19,), dtype=dtype),
                 lambda a, b, c: a @ b + c,
-                params={"block_m": 16, "block_n": 16},
+                params={"block_m": 16, "block_n": 16, "precision": "bf16x6"},
                 scale=8,
             ),
             Case(
@@ -295,12 +295,21 @@ def reductions_and_scans() -> list[Case]:
 
 def products() -> list[Case]:
     """Matrix products with every shortcut, attention with every option."""
-    small = {"block_m": 16, "block_n": 16, "block_k": 16}
+    small = {"block_m": 16, "block_n": 16, "block_k": 16, "precision": "bf16x6"}
     tiles = {"block_m": 16, "block_n": 16}
     lower, upper = {"triangular": "lower"}, {"triangular": "upper"}
     return [
         Case("transposed views", "matmul", lambda: [randn(47, 33).t(), randn(19, 47).t()], torch.matmul, params=small, scale=8),
         Case("split K", "matmul", some((20, 100), (100, 19), (19,)), lambda a, b, c: a @ b + c, params=small | {"split_k": 3}, scale=16),
+        Case("in the loop", "matmul", some((33, 47), (47, 19)), torch.matmul, params=small | {"prepare": "none"}, scale=8),
+        Case("odd rows padded", "matmul", some((33, 47), (47, 19)), torch.matmul, params=small | {"prepare": "pad"}, scale=8),
+        Case("split K by itself", "matmul", some((2, 20, 2100), (2100, 19)), torch.matmul, params=small | {"block_k": 64}, scale=64),
+        # the interpreter cuts bfloat16 off instead of rounding: a part less is further off there than on a GPU
+        Case("two parts", "matmul", some((33, 47), (47, 19)), torch.matmul, params=small | {"precision": "bf16x3"}, scale=1000),
+        Case(
+            "one matrix for all", "matmul", lambda: [randn(3, 17, 20), randn(20, 18).expand(3, 20, 18)], torch.matmul, params=small, scale=8
+        ),
+        Case("one turned", "matmul", lambda: [randn(3, 20, 17).transpose(1, 2), randn(3, 20, 18)], torch.matmul, params=small, scale=8),
         Case("even", "matmul", some((32, 64), (64, 16)), torch.matmul, params=small, scale=8),
         Case("batched", "matmul", some((3, 17, 20), (3, 20, 18)), torch.matmul, params=small, scale=8),
         Case("batched, split K", "matmul", some((2, 2, 17, 40), (2, 2, 40, 18)), torch.matmul, params=small | {"split_k": 2}, scale=8),
@@ -409,6 +418,25 @@ def windows() -> list[Case]:
             lambda x: F.avg_pool2d(x, (3, 2), 2, 1, False, False),
             two | {"count_include_pad": False},
         ),
+        *[
+            Case(
+                f"{kind}, {way}",
+                "pooling",
+                some((2, 2, 11, 13)),
+                truth,
+                two | {"kind": kind, "dilation": [1, 1]},
+                {"way": way, "block_w": 32},
+            )
+            for kind, truth in (("max", lambda x: F.max_pool2d(x, (3, 2), 2, 1)), ("avg", lambda x: F.avg_pool2d(x, (3, 2), 2, 1)))
+            for way in ("direct", "two passes", "side by side")
+        ],
+        Case(
+            "max 2d, side by side, ceil",
+            "pooling",
+            some((2, 2, 11, 14)),
+            lambda x: F.max_pool2d(x, 5, ceil_mode=True),
+            {"kernel": [5, 5], "stride": [5, 5], "padding": [0, 0], "ceil_mode": True},
+        ),
         Case(
             "average 2d, no padding",
             "pooling",
@@ -424,6 +452,18 @@ def windows() -> list[Case]:
             {"stride": [2, 1], "padding": [1, 2], "dilation": [2, 1]},
             scale=8,
         ),
+        Case(
+            "rows carried on, padded",
+            "depthwise_conv",
+            some((2, 3, 22, 41), (3, 1, 3, 2), (3,)),
+            lambda x, w, b: F.conv2d(x, w, b, (1, 2), (1, 2), (1, 2), 3),
+            {"stride": [1, 2], "padding": [1, 2], "dilation": [1, 2]},
+            {"block_h": 8, "block_w": 32},
+            scale=8,
+        ),
+        Case("one row", "depthwise_conv", some((2, 3, 9, 11), (3, 1, 1, 5)), lambda x, w: F.conv2d(x, w, groups=3), scale=8),
+        Case("at every place", "depthwise_conv", some((2, 3, 9, 11), (3, 1, 3, 3)), lambda x, w: F.conv2d(x, w, groups=3),
+             params={"rolling": False}, scale=8),
         Case("turned view", "elementwise", lambda: [randn(5, 9).t()], F.silu, params={"block": 16}),
         Case(
             "truth values",

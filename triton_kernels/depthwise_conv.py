@@ -1,4 +1,8 @@
-"""Depthwise 2D convolution (groups = channels), computed directly. Default problem: 3 x 3, stride 1, no padding."""
+"""Depthwise 2D convolution (groups = channels), computed directly. Default problem: 3 x 3, stride 1, no padding.
+
+With vertical stride and dilation 1, each row of the input is read once for all output rows that it belongs to: a program walks down
+`block_h` output rows and carries the sums that have begun.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,10 @@ from torch import nn
 
 OP = "depthwise_conv"
 SHAPE = {"stride": [1, 1], "padding": [0, 0], "dilation": [1, 1]}
-PARAMS = {"block_h": 8, "block_w": 128, "num_warps": 4}
-SPACE = {"block_h": [1, 2, 4, 8, 16, 32], "block_w": [32, 64, 128, 256, 512], "num_warps": [2, 4, 8]}
+PARAMS = {"block_h": 16, "block_w": 256, "num_warps": 4, "rolling": True}
+SPACE = {
+    "block_h": [1, 2, 4, 8, 16, 32], "block_w": [32, 64, 128, 256, 512, 1024], "num_warps": [1, 2, 4, 8], "rolling": [True, False],
+}
 
 
 @triton.jit
@@ -26,26 +32,83 @@ def depthwise_kernel(
     tile = pid % TILES
     plane = pid // TILES
     channel = plane % C
-    oh = (tile // TILES_W) * BLOCK_H + tl.arange(0, BLOCK_H)
-    ow = (tile % TILES_W) * BLOCK_W + tl.arange(0, BLOCK_W)
+    i = tl.arange(0, BLOCK_H * BLOCK_W)
+    oh = (tile // TILES_W) * BLOCK_H + i // BLOCK_W
+    ow = (tile % TILES_W) * BLOCK_W + i % BLOCK_W
     at_h = tl.minimum(oh, OH - 1) * SH - PH
-    at_w = tl.minimum(ow, OW - 1) * SW - PW
+    column = tl.minimum(ow, OW - 1)  # not known to be a neighbour of the next: one a thread, loads of a warp stay together
+    at_w = column * SW - PW
     source = x + plane.to(tl.int64) * (H * W)
-    total = tl.zeros([BLOCK_H, BLOCK_W], tl.float32)
+    total = tl.zeros([BLOCK_H * BLOCK_W], tl.float32)
     for kh in tl.static_range(0, KH):
         h = at_h + kh * DH
         for kw in tl.static_range(0, KW):
             col = at_w + kw * DW
-            places = source + h[:, None] * W + col[None, :]
+            places = source + h * W + col
             if PH == 0 and PW == 0:
                 v = tl.load(places).to(tl.float32)
             else:
-                v = tl.load(places, mask=((h >= 0) & (h < H))[:, None] & ((col >= 0) & (col < W))[None, :], other=0.0).to(tl.float32)
+                v = tl.load(places, mask=(h >= 0) & (h < H) & (col >= 0) & (col < W), other=0.0).to(tl.float32)
             total += v * tl.load(w + channel * (KH * KW) + kh * KW + kw).to(tl.float32)
     if BIAS:
         total += tl.load(b + channel).to(tl.float32)
-    target = y + plane.to(tl.int64) * (OH * OW) + oh[:, None] * OW + ow[None, :]
-    tl.store(target, total.to(y.dtype.element_ty), mask=(oh < OH)[:, None] & (ow < OW)[None, :])
+    target = y + plane.to(tl.int64) * (OH * OW) + oh * OW + column
+    tl.store(target, total.to(y.dtype.element_ty), mask=(oh < OH) & (ow < OW))
+
+
+@triton.jit
+def rolling_kernel(
+    x, w, b, y, C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
+    KH: tl.constexpr, KW: tl.constexpr, SW: tl.constexpr, PH: tl.constexpr, PW: tl.constexpr, DW: tl.constexpr,
+    BIAS: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_W: tl.constexpr,
+):
+    """BLOCK_H output rows from the top, BLOCK_W wide: sums[k] is the row that has had its first k + 1 input rows."""
+    TILES_W: tl.constexpr = (OW + BLOCK_W - 1) // BLOCK_W
+    TILES: tl.constexpr = TILES_W * ((OH + BLOCK_H - 1) // BLOCK_H)
+    pid = tl.program_id(0)
+    tile = pid % TILES
+    plane = pid // TILES
+    channel = plane % C
+    top = (tile // TILES_W) * BLOCK_H
+    ow = (tile % TILES_W) * BLOCK_W + tl.arange(0, BLOCK_W)
+    # a column that is not known to be a neighbour of the next: one a thread, so that each load of a warp is one piece of a row
+    column = tl.minimum(ow, OW - 1)
+    at_w = column * SW - PW
+    source = x + plane.to(tl.int64) * (H * W)
+    target = y + plane.to(tl.int64) * (OH * OW)
+    begin = tl.zeros([BLOCK_W], tl.float32)
+    if BIAS:
+        begin += tl.load(b + channel).to(tl.float32)
+    taps = ()
+    for i in tl.static_range(0, KH * KW):
+        taps = taps + (tl.load(w + channel * (KH * KW) + i).to(tl.float32),)
+    sums = ()
+    for _ in tl.static_range(0, KH - 1):
+        sums = sums + (begin,)
+    for row in tl.static_range(0, BLOCK_H + KH - 1):
+        h = top + (row - PH)
+        values = ()
+        for kw in tl.static_range(0, KW):
+            col = at_w + kw * DW
+            if PH == 0 and PW == 0:
+                values = values + (tl.load(source + tl.minimum(h, H - 1) * W + col).to(tl.float32),)
+            else:
+                mask = (h >= 0) & (h < H) & (col >= 0) & (col < W)
+                values = values + (tl.load(source + h * W + col, mask=mask, other=0.0).to(tl.float32),)
+        kept = ()
+        for kh in tl.static_range(0, KH):
+            if kh == 0:
+                total = begin
+            else:
+                total = sums[kh - 1]
+            for kw in tl.static_range(0, KW):
+                total += values[kw] * taps[kh * KW + kw]
+            if kh < KH - 1:
+                kept = kept + (total,)
+            elif row >= KH - 1:
+                oh = top + (row - (KH - 1))
+                tl.store(target + oh * OW + column, total.to(y.dtype.element_ty), mask=(oh < OH) & (ow < OW))
+        sums = kept
 
 
 def run(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
@@ -59,10 +122,17 @@ def run(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None)
     y = torch.empty(n, c, oh, ow, dtype=x.dtype, device=x.device)
     block_h = min(PARAMS["block_h"], triton.next_power_of_2(oh))
     block_w = min(PARAMS["block_w"], triton.next_power_of_2(ow))
-    depthwise_kernel[(n * c * triton.cdiv(oh, block_h) * triton.cdiv(ow, block_w),)](
-        x, weight, weight if bias is None else bias.contiguous(), y, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw,
-        bias is not None, block_h, block_w, num_warps=PARAMS["num_warps"],
-    )
+    grid = (n * c * triton.cdiv(oh, block_h) * triton.cdiv(ow, block_w),)
+    extra = weight if bias is None else bias.contiguous()
+    if PARAMS["rolling"] and sh == 1 and dh == 1 and kh * kw <= 32:
+        rolling_kernel[grid](
+            x, weight, extra, y, c, h, w, oh, ow, kh, kw, sw, ph, pw, dw, bias is not None, block_h, block_w, num_warps=PARAMS["num_warps"]
+        )
+    else:
+        depthwise_kernel[grid](
+            x, weight, extra, y, c, h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, bias is not None, block_h, block_w,
+            num_warps=PARAMS["num_warps"],
+        )
     return y
 
 

@@ -1,7 +1,12 @@
 """Matrix product with any strides, batched or not, with split K, triangular shortcuts and an epilogue. Default problem: A @ B.
 
-float32 is multiplied on tensor cores as sums of bfloat16 products ("bf16x3": three of them, about float32's own error) or in plain
-float32 ("ieee"); TF32 alone is not offered, its error is a thousand times larger. float16 and bfloat16 accumulate in float32.
+float32 is multiplied on tensor cores as sums of bfloat16 products ("bf16x3": three of them, about float32's own error where K is a
+thousand or more; "bf16x6": six, for smaller K) or in plain float32 ("ieee"); TF32 alone is not offered, its error is a thousand times
+larger. float16 and bfloat16 accumulate in float32.
+
+`prepare` "split" writes the bfloat16 parts of A and B once, side by side along K, so that the product is one of bfloat16 matrices with
+K three or six times as long: worth two small passes where M and N are large. "pad" copies matrices whose rows are not a multiple of 16
+bytes, which could be loaded only four bytes at a time.
 """
 
 from __future__ import annotations
@@ -16,13 +21,16 @@ from torch import nn
 OP = "matmul"
 SHAPE = {"triangular": None, "triangular_inputs": False}  # "lower", "upper": output masked; inputs too: K outside is skipped
 PARAMS = {
-    "block_m": 128, "block_n": 128, "block_k": 32, "group_m": 8, "split_k": 1, "num_warps": 8, "num_stages": 3, "precision": "bf16x3",
-}
+    "block_m": 128, "block_n": 128, "block_k": 64, "group_m": 8, "split_k": 0, "num_warps": 8, "num_stages": 3, "precision": "bf16x3",
+    "prepare": "split",
+}  # split_k 0: chosen by the shape
 SPACE = {
-    "block_m": [32, 64, 128, 256], "block_n": [32, 64, 128, 256], "block_k": [16, 32, 64], "group_m": [1, 4, 8, 16],
-    "split_k": [1, 2, 4, 8, 16, 32, 64], "num_warps": [4, 8], "num_stages": [2, 3, 4, 5],
-    "precision": ["bf16x3", "bf16x6", "tf32x3", "ieee"],
+    "block_m": [32, 64, 128, 256], "block_n": [32, 64, 128, 256], "block_k": [16, 32, 64, 128],
+    "group_m": [1, 4, 8, 16], "split_k": [0, 1, 2, 4, 8, 16, 32, 64, 128], "num_warps": [4, 8], "num_stages": [2, 3, 4, 5],
+    "precision": ["bf16x3", "bf16x6", "tf32x3", "ieee"], "prepare": ["none", "pad", "split"],
 }
+PARTS = {"bf16x3": 3, "bf16x6": 6}
+LAUNCHED = {}
 
 
 @triton.jit
@@ -37,14 +45,60 @@ def kept(rm, rn, TRIANGULAR: tl.constexpr):
 
 
 @triton.jit
+def prepare_kernel(
+    x, y, SLOW: tl.constexpr, FAST: tl.constexpr, WIDE_SLOW: tl.constexpr, WIDE_FAST: tl.constexpr,
+    XB: tl.constexpr, XS: tl.constexpr, XF: tl.constexpr, YB: tl.constexpr, YS: tl.constexpr, PART: tl.constexpr,
+    PARTS: tl.constexpr, LEFT: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_F: tl.constexpr,
+):
+    """Copy (SLOW, FAST) of each batch to (WIDE_SLOW, WIDE_FAST), zeros beyond, once for each of PARTS, which lie PART apart.
+
+    Parts are rounded to bfloat16: the number, what that leaves, what that leaves again. The left matrix's part i meets the right
+    one's part i, small products first, so that the sum is small while they are added.
+    """
+    TILES_F: tl.constexpr = (WIDE_FAST + BLOCK_F - 1) // BLOCK_F
+    TILES: tl.constexpr = TILES_F * ((WIDE_SLOW + BLOCK_S - 1) // BLOCK_S)
+    pid = tl.program_id(0) % TILES
+    batch = (tl.program_id(0) // TILES).to(tl.int64)
+    s = (pid // TILES_F) * BLOCK_S + tl.arange(0, BLOCK_S)
+    f = (pid % TILES_F) * BLOCK_F + tl.arange(0, BLOCK_F)
+    source = x + batch * XB + s.to(tl.int64)[:, None] * XS + f.to(tl.int64)[None, :] * XF
+    target = y + batch * YB + s.to(tl.int64)[:, None] * YS + f[None, :]
+    inside = (s < WIDE_SLOW)[:, None] & (f < WIDE_FAST)[None, :]
+    v = tl.load(source, mask=(s < SLOW)[:, None] & (f < FAST)[None, :], other=0.0)
+    if PARTS == 1:
+        tl.store(target, v, mask=inside)
+    else:
+        first = v.to(tl.bfloat16).to(tl.float32)
+        rest = tl.where(tl.abs(first) < float("inf"), v - first, 0.0)
+        second = rest.to(tl.bfloat16).to(tl.float32)
+        first_out = first.to(y.dtype.element_ty)
+        second_out = second.to(y.dtype.element_ty)
+        if PARTS == 3:
+            tl.store(target, second_out if LEFT else first_out, mask=inside)
+            tl.store(target + PART, first_out if LEFT else second_out, mask=inside)
+            tl.store(target + 2 * PART, first_out, mask=inside)
+        else:
+            third_out = (rest - second).to(tl.bfloat16).to(y.dtype.element_ty)
+            tl.store(target, first_out if LEFT else third_out, mask=inside)
+            tl.store(target + PART, second_out, mask=inside)
+            tl.store(target + 2 * PART, third_out if LEFT else first_out, mask=inside)
+            tl.store(target + 3 * PART, first_out if LEFT else second_out, mask=inside)
+            tl.store(target + 4 * PART, second_out if LEFT else first_out, mask=inside)
+            tl.store(target + 5 * PART, first_out, mask=inside)
+
+
+@triton.jit
 def matmul_kernel(
-    a, b, bias, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
+    a, b, bias, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     SAB: tl.constexpr, SAM: tl.constexpr, SAK: tl.constexpr, SBB: tl.constexpr, SBK: tl.constexpr, SBN: tl.constexpr,
     BIAS: tl.constexpr, TRIANGULAR: tl.constexpr, TRIANGULAR_INPUTS: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, SPLIT_K: tl.constexpr,
     CHUNK: tl.constexpr, BATCH: tl.constexpr,
 ):
-    """One (BLOCK_M, BLOCK_N) tile of one batch over K chunk program_id(1); SPLIT_K > 1 writes parts (SPLIT_K, BATCH, M, N)."""
+    """One (BLOCK_M, BLOCK_N) tile of one batch over K chunk program_id(1); SPLIT_K > 1 writes parts (SPLIT_K, BATCH, M, N).
+
+    ROWS and COLUMNS are what may be read of a and b: M and N, or more where they are padded.
+    """
     TILES_M: tl.constexpr = (M + BLOCK_M - 1) // BLOCK_M
     TILES_N: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
     pid = tl.program_id(0) % (TILES_M * TILES_N)
@@ -82,11 +136,11 @@ def matmul_kernel(
     for k in range(first, last, BLOCK_K):
         # a mask that cannot bite is left out, for each side apart: an even shape loads without any
         if K % BLOCK_K == 0:
-            a_mask = None if M % BLOCK_M == 0 else (rm < M)[:, None]
-            b_mask = None if N % BLOCK_N == 0 else (rn < N)[None, :]
+            a_mask = None if ROWS % BLOCK_M == 0 else (rm < ROWS)[:, None]
+            b_mask = None if COLUMNS % BLOCK_N == 0 else (rn < COLUMNS)[None, :]
         else:
-            a_mask = (rk < K - k)[None, :] if M % BLOCK_M == 0 else (rm < M)[:, None] & (rk < K - k)[None, :]
-            b_mask = (rk < K - k)[:, None] if N % BLOCK_N == 0 else (rk < K - k)[:, None] & (rn < N)[None, :]
+            a_mask = (rk < K - k)[None, :] if ROWS % BLOCK_M == 0 else (rm < ROWS)[:, None] & (rk < K - k)[None, :]
+            b_mask = (rk < K - k)[:, None] if COLUMNS % BLOCK_N == 0 else (rk < K - k)[:, None] & (rn < COLUMNS)[None, :]
         left = tl.load(a_at, mask=a_mask, other=None if a_mask is None else 0.0)
         right = tl.load(b_at, mask=b_mask, other=None if b_mask is None else 0.0)
         acc = tl.dot(left, right, acc, input_precision=PRECISION)
@@ -107,15 +161,15 @@ def matmul_kernel(
 @triton.jit
 def combine_kernel(
     parts, bias, c, M: tl.constexpr, N: tl.constexpr, TOTAL: tl.constexpr, SPLIT_K: tl.constexpr, BIAS: tl.constexpr,
-    TRIANGULAR: tl.constexpr, BLOCK: tl.constexpr,
+    TRIANGULAR: tl.constexpr, ROUND: tl.constexpr, BLOCK: tl.constexpr,
 ):
-    """Add the SPLIT_K parts in their order, then bias and epilogue."""
+    """Add the SPLIT_K parts, ROUND at a time, always in the same order; then bias and epilogue."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    at = parts + i
     acc = tl.zeros([BLOCK], tl.float32)
-    for _ in range(0, SPLIT_K):
-        acc += tl.load(at, mask=i < TOTAL, other=0.0)
-        at += TOTAL
+    for start in range(0, SPLIT_K, ROUND):
+        part = start + tl.arange(0, ROUND)
+        at = parts + part.to(tl.int64)[:, None] * TOTAL + i[None, :]
+        acc += tl.sum(tl.load(at, mask=(part < SPLIT_K)[:, None] & (i < TOTAL)[None, :], other=0.0), 0)
     if BIAS:
         acc += tl.load(bias + i % N, mask=i < TOTAL, other=0.0).to(tl.float32)
     acc = chain(acc)
@@ -139,6 +193,52 @@ def batched(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     return a, b, [*lead, a.shape[-2]]
 
 
+def launch(kernel, grid, *arguments, **options):
+    """kernel[grid](*arguments, **options); after the first time without Triton's look-up, which takes longer than small kernels run."""
+    facts = tuple((x.dtype, x.device, x.data_ptr() % 16) if isinstance(x, torch.Tensor) else x for x in arguments)
+    key = (kernel.fn.__name__, grid, facts, *options.values())
+    known = LAUNCHED.get(key)
+    if known is None:
+        LAUNCHED[key] = kernel[grid](*arguments, **options)
+    else:
+        known[grid](*arguments)
+
+
+def ragged(x: torch.Tensor) -> bool:
+    """Whether some row of `x` (batch, rows, columns) begins or ends off a multiple of 16 bytes."""
+    fast = 1 if x.stride(1) == 1 else 2
+    return any(number * x.element_size() % 16 for number in (x.shape[fast], x.stride(3 - fast), x.stride(0)))
+
+
+def prepared(x: torch.Tensor, left: bool, parts: int, dtype: torch.dtype, block: int, block_k: int) -> torch.Tensor:
+    """`x` (batch, M, K), or (batch, K, N) if not `left`, as `prepare_kernel` copies it: K padded to `block_k` and repeated for each of
+    `parts`, the other size to `block` where it is the contiguous one."""
+    batch, along_k = x.shape[0], 2 if left else 1
+    source = x[:1] if x.stride(0) == 0 else x
+    fast = 1 if x.stride(1) == 1 else 2
+    wide = list(x.shape)
+    wide[along_k] = triton.cdiv(x.shape[along_k], block_k) * block_k
+    if fast != along_k:
+        wide[fast] = triton.cdiv(x.shape[fast], block) * block
+    sizes = [source.shape[0], wide[1], wide[2]]
+    sizes[along_k] *= parts
+    y = torch.empty(sizes if fast == 2 else [sizes[0], sizes[2], sizes[1]], dtype=dtype, device=x.device)
+    y = y if fast == 2 else y.transpose(1, 2)
+    slow = 3 - fast
+    block_s, block_f = min(16, triton.next_power_of_2(wide[slow])), min(128, triton.next_power_of_2(wide[fast]))
+    launch(
+        prepare_kernel, (triton.cdiv(wide[slow], block_s) * triton.cdiv(wide[fast], block_f) * sizes[0], 1, 1),
+        source, y, x.shape[slow], x.shape[fast], wide[slow], wide[fast], source.stride(0), x.stride(slow), x.stride(fast),
+        y.stride(0), y.stride(slow), wide[along_k] * y.stride(along_k), parts, left, block_s, block_f, num_warps=4,
+    )
+    return y.expand(batch, *y.shape[1:])
+
+
+def reaches(x: torch.Tensor) -> int:
+    """The largest offset inside one batch of `x`."""
+    return sum((size - 1) * stride for size, stride in zip(x.shape[1:], x.stride()[1:], strict=True))
+
+
 def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """chain(a @ b + bias): `a` (..., M, K), `b` (K, N) or (..., K, N), `bias` (N,); result (..., M, N) in the promoted dtype.
 
@@ -153,20 +253,32 @@ def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> t
     block_m, block_n, block_k = (
         min(PARAMS[name], max(16, triton.next_power_of_2(size))) for name, size in (("block_m", m), ("block_n", n), ("block_k", k))
     )
-    chunk = triton.cdiv(triton.cdiv(k, PARAMS["split_k"]), block_k) * block_k
-    split_k = triton.cdiv(k, chunk)
-    parts = torch.empty(split_k, batch, m, n, dtype=torch.float32, device=a.device) if split_k > 1 else c
-    reach = max(m * n, *(sum((size - 1) * stride for size, stride in zip(x.shape[1:], x.stride()[1:], strict=True)) for x in (a, b)))
-    matmul_kernel[(triton.cdiv(m, block_m) * triton.cdiv(n, block_n) * batch, split_k)](
-        a, b, a if bias is None else bias.contiguous(), parts, m, n, k, *a.stride(), *b.stride(),
-        bias is not None, SHAPE["triangular"], SHAPE["triangular_inputs"], PARAMS["precision"] if dtype == torch.float32 and not exact else "ieee",
-        reach > 2**31 - 2**24, block_m, block_n, block_k, PARAMS["group_m"], split_k, chunk, batch,
-        num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
+    precision = PARAMS["precision"] if dtype == torch.float32 and not exact else "ieee"
+    parts, rows, columns = 1, m, n
+    if PARAMS["prepare"] == "split" and dtype == torch.float32 and not SHAPE["triangular_inputs"]:
+        parts = PARTS.get(PARAMS["precision"], 1)
+    if parts > 1 or (PARAMS["prepare"] != "none" and (ragged(a) or ragged(b))):
+        kept = a.dtype if parts == 1 or exact else torch.bfloat16
+        a, b = prepared(a, True, parts, kept, block_m, block_k), prepared(b, False, parts, kept, block_n, block_k)
+        rows, k, columns = a.shape[1], a.shape[2], b.shape[2]
+        precision = precision if parts == 1 else "ieee"
+    tiles = triton.cdiv(m, block_m) * triton.cdiv(n, block_n) * batch
+    # two programs for each of an H200's 132 multiprocessors, with enough of K in each to pay for the second pass
+    splits = PARAMS["split_k"] or max(1, min(264 // tiles, k // 512))
+    chunk = triton.cdiv(triton.cdiv(k, splits), block_k) * block_k
+    splits = triton.cdiv(k, chunk)
+    sums = torch.empty(splits, batch, m, n, dtype=torch.float32, device=a.device) if splits > 1 else c
+    extra = a if bias is None else bias.contiguous()
+    launch(
+        matmul_kernel, (tiles, splits, 1), a, b, extra, sums, m, n, k, rows, columns, *a.stride(), *b.stride(),
+        bias is not None, SHAPE["triangular"], SHAPE["triangular_inputs"], precision, max(m * n, reaches(a), reaches(b)) > 2**31 - 2**24,
+        block_m, block_n, block_k, PARAMS["group_m"], splits, chunk, batch, num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
     )
-    if split_k > 1:
-        block = min(1024, triton.next_power_of_2(c.numel()))
-        combine_kernel[(triton.cdiv(c.numel(), block),)](
-            parts, a if bias is None else bias.contiguous(), c, m, n, c.numel(), split_k, bias is not None, SHAPE["triangular"], block
+    if splits > 1:
+        block = min(256, triton.next_power_of_2(c.numel()))
+        launch(
+            combine_kernel, (triton.cdiv(c.numel(), block), 1, 1), sums, extra, c, m, n, c.numel(), splits, bias is not None,
+            SHAPE["triangular"], min(16, triton.next_power_of_2(splits)), block, num_warps=4,
         )
     return c
 

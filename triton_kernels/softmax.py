@@ -24,6 +24,15 @@ SPACE = {
 
 
 @triton.jit
+def power(v):
+    """exp(v) to a few units in the last place also far from 0, where tl.exp loses digits by rounding v * log2(e)."""
+    v = tl.clamp(v, -150.0, 130.0, propagate_nan=tl.PropagateNan.ALL)
+    t = v * 1.4426950408889634
+    rest = tl.fma(v, 1.4426950216293335, -t) + v * 1.9259629911266175e-08
+    return tl.exp2(t) * (1.0 + rest * 0.6931471805599453)
+
+
+@triton.jit
 def softmax_kernel(
     x, y, LANES: tl.constexpr, N: tl.constexpr, INNER: tl.constexpr, LOG: tl.constexpr, WIDE: tl.constexpr,
     BLOCK_L: tl.constexpr, BLOCK_N: tl.constexpr,
@@ -49,7 +58,7 @@ def softmax_kernel(
         mask = lane_mask[:, None] & (n < N)[None, :]
         v = tl.load(x + offsets, mask=mask, other=float("-inf")).to(tl.float32)
         v = v - tl.where(lane_mask, tl.max(v, 1), 0.0)[:, None]
-        e = tl.exp(v)
+        e = power(v)
         total = tl.sum(e, 1)
         r = v - tl.log(total)[:, None] if LOG else e / total[:, None]
         tl.store(y + offsets, r.to(y.dtype.element_ty), mask=mask)
@@ -77,7 +86,7 @@ def softmax_kernel(
             mask = lane_mask[:, None] & (n < N)[None, :]
             offsets = base[:, None] + n[None, :] * INNER
             v = tl.load(x + offsets, mask=mask, other=0.0, eviction_policy="evict_first").to(tl.float32) - peak[:, None]
-            r = v - scale[:, None] if LOG else tl.exp(v) * scale[:, None]
+            r = v - scale[:, None] if LOG else power(v) * scale[:, None]
             tl.store(y + offsets, r.to(y.dtype.element_ty), mask=mask, eviction_policy="evict_first")
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from autokernel.proposers.graph import Graph, Unmatchable, Value, contiguous_strides, numel
+from autokernel.proposers.graph import Graph, Unmatchable, Value, contiguous_strides, numel, point, reduce
 from autokernel.proposers.lower import row_program
-from autokernel.proposers.match import Formula, Match, call, program_of, whole_operand
+from autokernel.proposers.match import Formula, Match, call, program_of, reduction, whole_operand
 
 
 def matmul(graph: Graph, root: Value) -> Match | None:
@@ -28,9 +29,27 @@ def matmul(graph: Graph, root: Value) -> Match | None:
     name = root.attrs["call"].name.split(".")[0] if triangle is not None else None
     same = name is not None and all(name in graph.operands[v.attrs["operand"]].structure and whole_operand(graph, v) for v in (a, b))
     shape = {"triangular": {"triu": "upper", "tril": "lower"}.get(name or ""), "triangular_inputs": same}
-    idea = "matrix product, float32 as bf16 parts on tensor cores" + (", zero tiles skipped" if triangle is not None else "")
+    idea = "product, float32 as bf16 parts on tensor cores" + (", zero tiles skipped" if triangle is not None else "")
     inputs = (a, b) if bias is None else (a, b, bias)
     return Match("matmul", shape, inputs, root.shape, idea, {"chain": epilogue} if epilogue is not None else {})
+
+
+def matrix_vector(graph: Graph, root: Value) -> Match | None:
+    """A product with a vector, or a matrix of one row or column: a sum of products along the other's rows, at memory speed."""
+    found = call(root, "mm", "mv")
+    if found is None or not all(v.op == "leaf" for v in found[0]):
+        return None
+    a, b = found[0]
+    column = len(b.shape) == 1 or b.shape[1] == 1
+    if not column and a.shape[0] != 1:
+        return None
+    vector, matrix = (b, a) if column else (a, b)
+    step, length = (vector.attrs["stride"][0 if column else 1], matrix.shape[1 if column else 0])
+    shape, stride = ((1, length), (0, step)) if column else ((length, 1), (step, 0))
+    seen = Value("leaf", (), shape, vector.dtype, {**vector.attrs, "stride": stride})
+    total = reduce("sum", point("mul", matrix, seen, dtype=matrix.dtype), [1 if column else 0], len(b.shape) == 2)
+    made = reduction(graph, total)
+    return replace(made, idea="product with a vector as a split reduction", out_shape=root.shape) if made is not None else None
 
 
 def _product_below(graph: Graph, root: Value) -> tuple[Value | None, Formula | None]:

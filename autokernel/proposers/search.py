@@ -1,6 +1,6 @@
 """The built-in search: starters matched to the traced problem, launch parameters chosen by optuna. Needs no model and no torch here.
 
-Two of three proposals change one parameter of the fastest candidate so far by one step, the third is optuna's own: launch parameters
+First come each template's own first choices, all of the likeliest template before the next one's. Then two of three proposals change one parameter of the fastest candidate so far by one step, the third is optuna's own: launch parameters
 interact little, and random choices from a space of ten thousand are mostly far from good.
 
 Its state is a function of (seed, history): each proposal is recomputed by asking and telling from the start, so that a run which was
@@ -28,7 +28,7 @@ REPEATS = 60  # asks that may give a known text, one after another, before the s
 
 
 class SearchProposer:
-    """Proposes each template's first choice, then what optuna's TPE asks for; never a text twice."""
+    """Proposes each template's first choices, then what optuna's TPE asks for; never a text twice."""
 
     name = "search"
 
@@ -96,12 +96,13 @@ class _Problem:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=self.seed, n_startup_trials=8))
         for template in self.templates.values():
-            study.enqueue_trial({"template": template.name, **{f"{template.name}.{k}": template.params[k] for k in template.space}})
+            for choice in template.firsts:
+                study.enqueue_trial({"template": template.name, **{f"{template.name}.{k}": choice[k] for k in template.space}})
         return study
 
     def _ask(self, study: optuna.Study, best: Evaluation | None) -> tuple[optuna.trial.Trial, Candidate]:
         fastest = self._fastest(study)
-        waiting = len(self._asked) < len(self.templates)  # the templates' own first choices
+        waiting = len(self._asked) < sum(len(template.firsts) for template in self.templates.values())
         near = self._near(fastest) if fastest is not None and not waiting and len(self._asked) % 3 != 2 else None
         if near is not None:
             study.enqueue_trial(near)
@@ -111,7 +112,7 @@ class _Problem:
         params.update({k: trial.suggest_categorical(f"{template.name}.{k}", choices) for k, choices in template.space.items()})
         self._asked.append(dict(trial.params))
         chosen = ", ".join(f"{k}={v}" for k, v in params.items() if k in template.space)
-        first = all(params[k] == template.params[k] for k in template.space)
+        first = any(all(params[k] == choice[k] for k in template.space) for choice in template.firsts)
         how = "first choice" if first else "a step from the fastest" if near is not None else "optuna's choice"
         return trial, Candidate(template.render(params), template.builder, parent=best.candidate if best else None,
                                 proposer=SearchProposer.name, note=f"{template.idea}; {how}: {chosen}"[:200])

@@ -8,6 +8,7 @@ from typing import Any
 
 from autokernel import builders
 from autokernel.proposers import match, match_linear, match_norms
+from autokernel.proposers.choices import first_choices
 from autokernel.proposers.cpp_expressions import Expressions
 from autokernel.proposers.cpp_rows import shares_rows
 from autokernel.proposers.emit import Reference, reference
@@ -24,14 +25,19 @@ from autokernel.proposers.tracer import TRACER
 
 @dataclass(frozen=True)
 class Template:
-    """One way to write a problem's kernel: its parameters as first tried, their choices, and the text for any choice."""
+    """One way to write a problem's kernel: the parameters it is first tried with, their choices, and the text for any choice."""
 
     name: str
     builder: str
     idea: str  # one line for the note
-    params: Mapping[str, Any]
+    firsts: tuple[Mapping[str, Any], ...]  # whole sets of parameters, the likeliest first
     space: Mapping[str, list[Any]]
     render: Callable[[Mapping[str, Any]], str]
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The very first choice."""
+        return self.firsts[0]
 
 
 def family(program: Program) -> str:
@@ -75,7 +81,7 @@ def row_templates(source: str, graph: Graph, backend: str = "cpp") -> list[Templ
     if words.stored is not None:
         params["keep"], space["keep"] = True, [True, False]
     plan.render(params)  # what cannot be said is found now
-    return [Template(f"{backend} {name}", backend, describe(program), params, space, plan.render)]
+    return [Template(f"{backend} {name}", backend, describe(program), (params,), space, plan.render)]
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,8 @@ class _CppPlan:
 Maker = Callable[[str, Graph, str], list[Template]]
 MATCHERS = (match_linear.diagonal, match.elementwise, match_norms.softmax, match_norms.layer_norm, match_norms.group_norm,
             match_norms.rms_norm, match_norms.norm_scale, match_norms.cross_entropy, match_norms.triplet_loss, match.reduction,
-            match_linear.matmul, match_linear.attention, match_linear.pooling, match_linear.depthwise, match_linear.scan)
+            match_linear.matrix_vector, match_linear.matmul, match_linear.attention, match_linear.pooling, match_linear.depthwise,
+            match_linear.scan)
 
 
 def starter_templates(source: str, graph: Graph, backend: str) -> list[Template]:
@@ -113,9 +120,10 @@ def starter_templates(source: str, graph: Graph, backend: str) -> list[Template]
     def render(params: Mapping[str, Any]) -> str:
         return fill(chosen, fitted, graph, ref, params, doc)
 
-    render(chosen.params)  # what cannot be said is found now
-    space = {name: list(choices) for name, choices in chosen.space.items()}
-    return [Template(f"{backend} {chosen.name}", backend, f"{found.op}: {found.idea}", chosen.params, space, render)]
+    firsts = first_choices(fitted, chosen.params, backend)
+    render(firsts[0])  # what cannot be said is found now
+    space = {name: [*choices, *dict.fromkeys(c[name] for c in firsts if c[name] not in choices)] for name, choices in chosen.space.items()}
+    return [Template(f"{backend} {chosen.name}", backend, f"{found.op}: {found.idea}", firsts, space, render)]
 
 
 def first_opaque(root: Value) -> str:

@@ -46,6 +46,8 @@ ROWS = {
 }
 OTHERS = {
     "matmul": problem("a, b: return torch.matmul(a.T, b.T)", "torch.randn(33, 40), torch.randn(17, 33)"),
+    "matrix_vector": problem("a, x: return torch.matmul(a, x)", "torch.randn(33, 140), torch.randn(140, 1)"),
+    "vector_matrix": problem("x, a: return torch.matmul(x, a)", "torch.randn(1, 33), torch.randn(33, 70)"),
     "linear_relu": problem("x: return torch.relu(self.fc(x))", "torch.randn(20, 33)", "self.fc = nn.Linear(33, 18)"),
     "lower": problem("a, b: return torch.tril(torch.matmul(a, b))", "torch.tril(torch.randn(40, 40)), torch.tril(torch.randn(40, 40))"),
     "einsum": problem("a, b: return torch.einsum('bijl,lk->bijk', a, b)", "torch.randn(2, 3, 5, 16), torch.randn(16, 18)"),

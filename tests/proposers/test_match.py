@@ -28,7 +28,8 @@ EXPECTED = {
     "instance_norm": "groupnorm", "group_norm": "groupnorm", "frobenius": "norm_scale", "l1_mean": "norm_scale", "sum_middle": "reduce",
     "argmax_middle": "reduce", "argmin_last": "reduce", "hinge": "reduce", "huber": "reduce", "kl": "reduce",
     "cross_entropy": "cross_entropy", "triplet": "triplet_loss", "logsumexp": None,
-    "matmul": "matmul", "linear_relu": "matmul", "lower": "matmul", "einsum": "matmul", "diagonal": "diag_matmul",
+    "matmul": "matmul", "matrix_vector": "reduce", "vector_matrix": "reduce", "linear_relu": "matmul", "lower": "matmul",
+    "einsum": "matmul", "diagonal": "diag_matmul",
     "diagonal_broadcast": "diag_matmul", "max_pool1d": "pooling", "avg_pool3d": "pooling", "depthwise": "depthwise_conv",
     "cumsum_reverse": "scan", "cumsum_exclusive": "scan", "masked_cumsum": "scan", "cumprod": "scan", "attention": "attention",
 }
@@ -56,6 +57,7 @@ def test_each_kind_of_problem_finds_its_starter(name: str) -> None:
     ("l1_mean", {"kind": "l1", "dim": 1, "mean": True, "eps": 0.0}),
     ("frobenius", {"kind": "l2", "dim": None, "mean": False, "eps": 0.0}),
     ("sum_middle", {"kind": "sum", "dim": 1, "keepdim": True, "divide": None}),
+    ("matrix_vector", {"kind": "sum", "dim": 1, "keepdim": True, "divide": None}),
     ("lower", {"triangular": "lower", "triangular_inputs": True}),
     ("cumsum_reverse", {"kind": "sum", "dim": 1, "reverse": True, "exclusive": False}),
     ("cumsum_exclusive", {"kind": "sum", "dim": 1, "reverse": False, "exclusive": True}),

@@ -64,6 +64,20 @@ def test_the_first_proposal_is_the_starters_own_choice_and_says_why() -> None:
     assert "\n" not in candidate.note and candidate.proposer == "search"
 
 
+def test_the_first_choices_come_before_the_searchs_own() -> None:
+    proposer = SearchProposer(backend="triton")
+    history: list[Evaluation] = []
+    notes = []
+    for _ in range(4):
+        candidate = proposer.propose(MATMUL, history)
+        assert candidate is not None
+        notes.append(candidate.note)
+        history.append(judged(candidate, 1.0 + len(history)))
+    precisions = [note.split("precision=")[1].split(",")[0] for note in notes]
+    assert precisions[:3] == ["bf16x6", "tf32x3", "ieee"]  # 33 products a sum: three parts would be too coarse
+    assert ["first choice" in note for note in notes] == [True, True, True, False]
+
+
 def test_every_choice_is_proposed_once_and_then_nothing() -> None:
     texts = play(SearchProposer(backend="cpp"), SOFTMAX, [], 100)
     assert len(texts) == len(set(texts)) == 10  # 5 chunks, kept in between or not

@@ -1,0 +1,69 @@
+"""The launch parameters that a starter is tried with first, by operation and shape: what is likeliest to win, then what differs most.
+
+Numbers come from measurements on an H200 (132 multiprocessors) and from what an operation must move and multiply; they only order the
+search, which goes on from the fastest of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autokernel.proposers.graph import Value, numel
+from autokernel.proposers.match import Match
+
+Choice = Mapping[str, Any]
+PROCESSORS = 132
+LONG_K = 1024  # from here on three bfloat16 products are off by about what eager is; the ratio grows as 1 / sqrt(K)
+WORTH_SPLITTING = 300  # M * N / (M + N): products for each element of A and B that is written in parts first
+
+
+def first_choices(match: Match, params: Choice, backend: str) -> tuple[Choice, ...]:
+    """Whole sets of parameters, the likeliest first, each different; `params` are the starter's own."""
+    makers = {"matmul": matmul, "softmax": softmax, "pooling": windows, "depthwise_conv": windows}
+    maker = makers.get(match.op) if backend == "triton" else None
+    changes = maker(match) if maker is not None else [{}]
+    made = [{**params, **{k: v for k, v in change.items() if k in params}} for change in changes]
+    return tuple(choice for n, choice in enumerate(made) if choice not in made[:n])
+
+
+def matmul(match: Match) -> list[Choice]:
+    """Tiles by how many there are, bfloat16 parts by K, written apart where every element meets many."""
+    a, b = match.inputs[0].shape, match.inputs[1].shape
+    m, n, k = numel(a[:-1]) if len(b) == 2 else a[-2], b[-1], a[-1]
+    batch = numel(a[:-2]) if len(b) > 2 else 1
+    single = match.inputs[0].dtype == match.inputs[1].dtype == "float32"
+    few = -(-m // 128) * -(-n // 128) * batch < PROCESSORS // 2 and k < 8 * LONG_K
+    side = 64 if few else 128
+    square: Choice = {"block_m": side, "block_n": side, "block_k": 64, "num_warps": 4 if few else 8, "num_stages": 3}
+    broad = {**square, "block_n": 256}
+    pad = "pad" if m * n * k * batch >= 1 << 30 else "none"
+    precision, other, parts = ("bf16x3", "bf16x6", 3) if k >= LONG_K else ("bf16x6", "tf32x3", 6)
+    steps = k * (parts if single else 1)  # a short sum leaves its tile's output to be hidden behind another tile's sum
+    by_size = [broad, square] if -(-m // 128) * -(-n // 256) * batch >= PROCESSORS and steps >= LONG_K else [square, broad]
+    if not single:
+        return [{**tiles, "prepare": pad} for tiles in by_size]
+    looped: Choice = {**square, "block_k": 32, "precision": precision, "prepare": pad}
+    if match.shape["triangular_inputs"] or m * n / (m + n) < WORTH_SPLITTING:
+        return [looped, {**looped, "precision": other}, {**looped, "precision": "ieee"}]
+    apart = [{**tiles, "precision": precision, "prepare": "split"} for tiles in by_size]
+    return [apart[0], looped, apart[1], {**apart[0], "precision": "bf16x6"}]
+
+
+def softmax(match: Match) -> list[Choice]:
+    """A row in one tile where it fits; longer ones in tiles of several sizes."""
+    x: Value = match.inputs[0]
+    n, inner = x.shape[match.shape["dim"]], numel(x.shape[match.shape["dim"] + 1:])
+    if inner > 1 or n <= 8192:
+        return [{}]
+    if n <= 65536:
+        tile = 1 << (n - 1).bit_length()
+        return [{"tile": tile, "num_warps": min(32, tile // 1024)}, {}]
+    return [{}, {"tile": 32768, "num_warps": 32}, {"tile": 16384, "num_warps": 16}]
+
+
+def windows(match: Match) -> list[Choice]:
+    """Tiles no wider than the output's rows."""
+    width = match.out_shape[-1]
+    wide = max(32, min(512, 1 << (width - 1).bit_length()))
+    return [{}, {"block_h": max(1, 2048 // wide), "block_w": wide, "num_warps": 8}]

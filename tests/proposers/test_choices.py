@@ -1,0 +1,58 @@
+"""First choices by shape: parts by K, where they are written apart, tiles by the size of the output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autokernel.proposers.choices import first_choices
+from autokernel.proposers.graph import Value
+from autokernel.proposers.match import Match
+from autokernel.proposers.starters import starter
+
+
+def choices(starter_name: str, shape: dict[str, Any], out: tuple[int, ...], *sizes: tuple[int, ...], dtype: str = "float32") -> list[Any]:
+    inputs = tuple(Value("leaf", (), size, dtype) for size in sizes)
+    found = starter("triton", starter_name)
+    return list(first_choices(Match(found.op, {**found.shape, **shape}, inputs, out, ""), found.params, "triton"))
+
+
+def product(a: tuple[int, ...], b: tuple[int, ...], dtype: str = "float32", **shape: Any) -> list[Any]:
+    return choices("matmul", shape, (*a[:-1], b[-1]), a, b, dtype=dtype)
+
+
+@pytest.mark.parametrize(("a", "b", "precision", "prepare", "block_n"), [
+    ((4096, 4096), (4096, 4096), "bf16x3", "split", 256),
+    ((32768, 64), (64, 32768), "bf16x6", "split", 128),
+    ((1, 1 << 20, 256), (1, 256, 768), "bf16x6", "split", 256),
+    ((256, 524288), (524288, 256), "bf16x3", "pad", 128),
+    ((128, 1024), (1024, 128), "bf16x3", "none", 64),
+])
+def test_a_products_first_choice(a: tuple[int, ...], b: tuple[int, ...], precision: str, prepare: str, block_n: int) -> None:
+    found = product(a, b)
+    assert [found[0][k] for k in ("precision", "prepare", "block_n")] == [precision, prepare, block_n]
+    assert len(found) == len({tuple(c.items()) for c in found}) >= 3
+
+
+def test_a_product_in_the_loop_comes_second_and_triangles_are_never_split() -> None:
+    assert [c["prepare"] for c in product((4096, 4096), (4096, 4096))] == ["split", "pad", "split", "split"]
+    assert all(c["prepare"] == "pad" for c in product((4096, 4096), (4096, 4096), triangular="lower", triangular_inputs=True))
+
+
+def test_half_precision_needs_no_parts() -> None:
+    assert {c["prepare"] for c in product((4096, 4096), (4096, 4096), "float16")} == {"pad"}
+
+
+@pytest.mark.parametrize(("columns", "tiles"), [(4096, [8192]), (50257, [65536, 8192]), (393216, [8192, 32768, 16384])])
+def test_softmax_takes_a_row_in_one_tile_where_it_fits(columns: int, tiles: list[int]) -> None:
+    found = choices("softmax", {"dim": 1, "log": False}, (64, columns), (64, columns))
+    assert [c["tile"] for c in found] == tiles
+
+
+def test_every_first_choice_is_in_the_space() -> None:
+    for name, found in (("matmul", product((4096, 4096), (4096, 4096)) + product((64, 64), (64, 64))),
+                        ("pooling", choices("pooling", {}, (2, 3, 100, 100), (2, 3, 100, 100))),
+                        ("depthwise_conv", choices("depthwise_conv", {}, (2, 3, 510, 510), (2, 3, 512, 512)))):
+        space = starter("triton", name).space
+        assert all(value in space[key] for choice in found for key, value in choice.items())
