@@ -12,8 +12,9 @@ from typing import Any
 
 from autokernel import gate, measure, performance
 from autokernel.errors import JudgeDied
-from autokernel.executor.broker import Executor, WorkerHandle
+from autokernel.executor.broker import Executor
 from autokernel.executor.faults import ProblemFault, WorkerFault
+from autokernel.executor.nursery import WorkerHandle
 from autokernel.records import Candidate, Comparison, Evaluation, Verdict
 from autokernel.rules import Rules
 from autokernel.session import BuildRefused, ProblemLike, Session, build

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autokernel import measure
-from autokernel.executor.broker import WorkerHandle
+from autokernel.executor.nursery import WorkerHandle
 from autokernel.gate.calls import fault_in
 from autokernel.records import Comparison
 from autokernel.session import Session

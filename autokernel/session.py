@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from autokernel import builders, measure
 from autokernel.errors import BuilderUnavailable
-from autokernel.executor.broker import Executor, WorkerHandle
+from autokernel.executor.broker import Executor
 from autokernel.executor.faults import ProblemFault, WorkerFault
+from autokernel.executor.nursery import WorkerHandle
 from autokernel.records import Candidate
 from autokernel.rules import Rules
 
@@ -136,7 +137,7 @@ class Session:
 
     def _baseline(self, *, compiled: bool) -> WorkerHandle:
         limit = self.rules.deadlines.baseline_first_call_s
-        worker = self.executor.spawn_compiler() if compiled else self.executor.spawn(trusted=True)
+        worker = self.executor.nursery.spawn_compiler() if compiled else self.executor.spawn(trusted=True)
         try:
             self.executor.load(worker, self.problem.source, "python", class_name="Model", compiled=compiled,
                                deadline_s=self.rules.deadlines.import_s)

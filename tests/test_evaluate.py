@@ -205,7 +205,7 @@ def test_a_cuda_candidate_cannot_run_here_and_says_what_is_missing(executor: Exe
 
 def test_a_family_is_listed_frozen_and_killed_wherever_its_members_went(executor: Executor) -> None:
     worker = executor.spawn()
-    executor._await_start(worker)
+    executor.nursery.await_start(worker)
     assert worker.pid in families.members(worker.keeper)
     families.freeze(worker.keeper)
     assert "T" in Path(f"/proc/{worker.pid}/stat").read_text().split(")")[1].split()[0]

@@ -96,7 +96,7 @@ def test_it_has_no_privileges_to_leave_with(executor: Executor, text: str) -> No
 
 def test_the_trusted_processes_cannot_be_signalled_or_traced(executor: Executor) -> None:
     assert executor._judge is not None
-    judge = executor._judge[0]
+    judge = executor._judge.process
     made = attack(executor, f"import signal\nos.kill({judge.pid}, signal.SIGKILL)")
     assert "failed: ProcessLookupError" in made.log
     assert judge.poll() is None
