@@ -1,7 +1,8 @@
 """The built-in search: starters matched to the traced problem, launch parameters chosen by optuna. Needs no model and no torch here.
 
-First come each template's own first choices, all of the likeliest template before the next one's. Then two of three proposals change one parameter of the fastest candidate so far by one step, the third is optuna's own: launch parameters
-interact little, and random choices from a space of ten thousand are mostly far from good.
+First come each template's own first choices, all of the likeliest template before the next one's. Then two of three proposals change
+one parameter of the fastest candidate so far by one step, the third is optuna's own: launch parameters interact little, and random
+choices from a space of ten thousand are mostly far from good.
 
 Its state is a function of (seed, history): each proposal is recomputed by asking and telling from the start, so that a run which was
 killed goes on with the proposal it would have made.
