@@ -86,6 +86,6 @@ print("same")
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 def test_the_fused_kernel_gives_the_chunked_figures() -> None:
-    done = subprocess.run([sys.executable, "-c", FUSED], env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, timeout=120,
-                          check=False)
+    done = subprocess.run([sys.executable, "-c", FUSED], env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True,
+                          timeout=120, check=False)
     assert done.stdout.strip() == "same", done.stderr[-2000:]
