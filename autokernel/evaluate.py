@@ -82,7 +82,7 @@ class _Run:
         try:
             with self.timed("problem"):
                 session = self.session = session_for(self.problem, self.rules, self.executor)
-                session.refresh(self.rules)
+                session.refresh(self.rules, incumbent)
                 opponents = self._opponents(session, incumbent, against)
         except ProblemFault as fault:
             return self.refused("problem", f"{fault.kind}: {fault.message}")
@@ -115,6 +115,9 @@ class _Run:
 
     def _opponents(self, session: Session, incumbent: Candidate | None, against: Sequence[str]) -> dict[str, WorkerHandle]:
         opponents = {"eager": session.opponent("eager")}
+        if self.candidate.builder == "triton" and self.executor.device == "cpu":
+            self.labels.append("interpreted: judged for correctness, not timed")
+            return {}
         if "compile" in against:
             try:
                 opponents["compile"] = session.opponent("compile")

@@ -12,7 +12,7 @@ from autokernel.gate.calls import fault_in
 from autokernel.records import Comparison
 from autokernel.session import Session
 
-CONTROL_TRIES = 2  # a loaded machine can look like foul play once
+CONTROL_TRIES = 3  # a loaded machine can look like foul play once
 
 
 def compare(session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle) -> Comparison | str:
@@ -32,7 +32,7 @@ def control(session: Session, worker: WorkerHandle, opponent: WorkerHandle, many
     """One-call windows must agree with those of several calls: else the work of one call was spread over others.
 
     What a single call costs more than one of several is launch and switch, alike on both sides; a candidate whose surplus is larger
-    than its opponent's in every pair, and again when asked once more, moved work between calls.
+    than its opponent's in every pair, by more than the opponent's own calls differ, and again when asked anew, moved work between calls.
     """
     null, rules = session.null(1), session.rules
     for _ in range(CONTROL_TRIES):
@@ -41,10 +41,10 @@ def control(session: Session, worker: WorkerHandle, opponent: WorkerHandle, many
         if "wrong" in got:
             return _wrong(got)
         one = measure.comparison(many.against, got, null, 1, rules.looks.alpha[-1])
-        noise = null.spread_ms + measure.null_of(one.opponent.samples_ms).spread_ms
+        noise = 2 * null.spread_ms + max(one.opponent.samples_ms) - min(one.opponent.samples_ms)
         behind = [ours - theirs for ours, theirs in zip(one.candidate.samples_ms, one.opponent.samples_ms, strict=True)]
         surplus = min(behind) - (many.candidate.median_ms - many.opponent.median_ms)
-        if surplus <= rules.control_margin * many.candidate.median_ms + 2 * noise:
+        if surplus <= rules.control_margin * many.candidate.median_ms + noise:
             return ""
     return (f"batch-and-skip: {many.speedup:.2f}x in windows of {many.candidate.calls_per_window} calls but {one.speedup:.2f}x one call at "
             "a time; each call must do its own work")

@@ -63,6 +63,7 @@ class Session:
         self.facts = executor.open_problem(problem.source, problem.uid, numbers, rules.deadlines.problem_s)
         self.generation = executor.generation
         self.evaluations = 0
+        self._champion = ""
         set_bytes = self.facts["input_bytes"] + self.facts["output_bytes"]
         self.large = set_bytes > rules.large_set_bytes
         l2 = int(executor.machine().get("l2_bytes") or CPU_CACHE_BYTES)
@@ -84,12 +85,14 @@ class Session:
         each: float = max(limits.later_call_floor_s, limits.later_call_times_eager * self.facts["eager_ms"] / 1e3)
         return limits.problem_s + each * calls
 
-    def refresh(self, rules: Rules) -> None:
-        """Before an evaluation: redraw the secret pool as often as the rules say."""
+    def refresh(self, rules: Rules, incumbent: Candidate | None = None) -> None:
+        """Before an evaluation: redraw the secret pool as often as the rules say, and whenever a candidate was kept."""
         self.rules = rules
-        if self.evaluations % rules.fresh_every == 0:
+        champion = incumbent.sha256 if incumbent else ""
+        if self.evaluations % rules.fresh_every == 0 or champion != self._champion:
             self.ask("redraw", self.deadline(0), {})
             self._alone = {}
+        self._champion = champion
         self.evaluations += 1
 
     def start(self, candidate: Candidate, artifact: Path | None, *, second: bool = False) -> WorkerHandle:

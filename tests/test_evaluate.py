@@ -229,3 +229,41 @@ def test_spelling_a_nest_keeps_nothing_alive() -> None:
     finally:
         gc.enable()
 
+
+
+def test_a_call_that_costs_more_when_it_comes_alone_is_batch_and_skip(executor: Executor) -> None:
+    # what a candidate that does sixteen calls' work in one looks like from outside, told apart by the window's number of calls
+    made = judge(executor, body("""
+import gc, time
+from autokernel.executor.worker import Worker
+if not self.kept: self.kept[0] = next(o for o in gc.get_objects() if isinstance(o, Worker))
+if len(self.kept[0].arguments) == 1 and self.calls > 8: time.sleep(0.3)
+self.calls += 1
+return torch.relu(self.linear(x)) * scale"""))
+    assert made.refused_by == "performance" and "batch-and-skip" in made.reason, made.reason
+
+
+def test_a_triton_candidate_is_interpreted_judged_and_not_timed(executor: Executor) -> None:
+    pytest.importorskip("triton")
+    source = """
+import torch, torch.nn as nn, triton, triton.language as tl
+
+@triton.jit
+def scaled_relu(x, y, scale, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.maximum(tl.load(x + i, mask=i < n), 0.0) * scale, mask=i < n)
+
+class ModelNew(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+    def forward(self, x, scale):
+        z = self.linear(x)
+        y = torch.empty_like(z)
+        scaled_relu[(triton.cdiv(z.numel(), 1024),)](z, y, scale, z.numel(), BLOCK=1024)
+        return y
+"""
+    made = judge(executor, source, builder="triton", using=replace(FAST, deadlines=replace(FAST.deadlines, first_call_s=30)))
+    assert made.accepted, made.reason
+    assert made.comparisons == () and made.labels == ("interpreted: judged for correctness, not timed",)
+    assert judge(executor, source.replace("* scale, mask", "* scale * 1.001, mask"), builder="triton").refused_by == "smoke"

@@ -25,7 +25,7 @@ LOAD, CONSTRUCT, LEND, PREPARE, GO, GO_NULL, STOP, WARM, RELEASE = range(1, 10)
 # status of a reply
 OK, RAISED, BROKE_CONTRACT = range(3)
 # codes beside a status that is not OK
-NO_CODE, NO_CLASS, NOT_A_TENSOR, BAD_LAYOUT, TOO_MANY, TOO_DEEP, OUT_OF_MEMORY, SYNTAX, MISSING_PACKAGE, ALIASES = range(10)
+NO_CODE, NO_CLASS, NOT_A_TENSOR, BAD_LAYOUT, TOO_MANY, TOO_DEEP, OUT_OF_MEMORY, SYNTAX, MISSING_PACKAGE, ALIASES, NOT_SHARED = range(11)
 CODE_TEXT = {
     NO_CODE: "",
     NO_CLASS: "the file defines no class ModelNew",
@@ -36,6 +36,7 @@ CODE_TEXT = {
     OUT_OF_MEMORY: "out of memory",
     SYNTAX: "syntax error",
     MISSING_PACKAGE: "a package that the file imports is not installed",
+    NOT_SHARED: "an output's memory cannot be shared with the judge; allocate outputs with torch's own allocator",
     ALIASES: "an output lies in an input's memory; return a tensor of its own",
 }
 DTYPES = (

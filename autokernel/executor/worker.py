@@ -240,8 +240,12 @@ class Worker:
             self.outputs.append(tensor)  # keeps the copy alive until the judge has read it
         address, offset, handle = tensor.data_ptr(), 0, bytes(cuda_driver.HANDLE_BYTES)
         if tensor.is_cuda and tensor.numel():
-            handle = cuda_driver.export(address)
-            offset = address - cuda_driver.extent(address)[0]
+            try:
+                handle = cuda_driver.export(address)
+                offset = address - cuda_driver.extent(address)[0]
+            except cuda_driver.DriverError as error:
+                print(error, file=sys.stderr, flush=True)
+                raise ContractError(wire.NOT_SHARED) from error
         return wire.TensorFrame(str(tensor.dtype).removeprefix("torch."), tensor.is_cuda, type(tensor) is self.torch.Tensor,
                                 tuple(tensor.shape), tuple(tensor.stride()), offset, address,
                                 tensor.untyped_storage().nbytes(), handle)
