@@ -152,7 +152,7 @@ def sandbox_here() -> str:
             sandbox.leave_namespaces()
             first = os.fork()
             if first == 0:
-                sandbox.shut_in((), ())
+                sandbox.shut_in([], (), ())
                 os.write(answer, b"up")
             else:
                 os.waitpid(first, 0)

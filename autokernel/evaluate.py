@@ -13,9 +13,9 @@ from typing import Any
 from autokernel import gate, measure, performance
 from autokernel.errors import JudgeDied
 from autokernel.executor.broker import Executor
-from autokernel.executor.faults import ProblemFault, WorkerFault
+from autokernel.executor.faults import COMPILE_BASELINE, ProblemFault, WorkerFault
 from autokernel.executor.nursery import WorkerHandle
-from autokernel.records import Candidate, Comparison, Evaluation, Verdict
+from autokernel.records import INCUMBENT_FAILS, Candidate, Comparison, Evaluation, Verdict
 from autokernel.rules import Rules
 from autokernel.session import BuildRefused, ProblemLike, Session, build
 
@@ -122,14 +122,14 @@ class _Run:
             try:
                 opponents["compile"] = session.opponent("compile")
             except ProblemFault as fault:
-                if fault.kind != "compile baseline":
+                if fault.kind != COMPILE_BASELINE:
                     raise
                 self.labels.append(f"compile baseline: none ({fault.message})")
         if "incumbent" in against and incumbent is not None:
             try:
                 opponents["incumbent"] = session.opponent("incumbent", incumbent, build(session, incumbent))
             except (BuildRefused, WorkerFault) as fault:
-                raise ProblemFault("incumbent fails", str(fault)) from fault
+                raise ProblemFault(INCUMBENT_FAILS, str(fault)) from fault
         return {name: opponents[name] for name in ("incumbent", "eager", "compile") if name in against and name in opponents}
 
     def _stage(self) -> str:

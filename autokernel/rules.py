@@ -88,5 +88,5 @@ PRESETS = {rules.name: rules for rules in (STRICT, QUICK)}
 def preset(name: str) -> Rules:
     """The preset of that name ("strict", "quick"), or UsageError naming those there are."""
     if name not in PRESETS:
-        raise UsageError(f"no rules named '{name}'.", hint=f"Choose one of {', '.join(PRESETS)}.")
+        raise UsageError(f"no rules named '{name}'; choose one of {', '.join(PRESETS)}.")
     return PRESETS[name]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from autokernel import builders, measure
 from autokernel.errors import BuilderUnavailable
 from autokernel.executor.broker import Executor
-from autokernel.executor.faults import ProblemFault, WorkerFault
+from autokernel.executor.faults import COMPILE_BASELINE, REFERENCE_FAILS, ProblemFault, WorkerFault
 from autokernel.executor.nursery import WorkerHandle
 from autokernel.records import Candidate
 from autokernel.rules import Rules
@@ -150,11 +150,11 @@ class Session:
         except WorkerFault as fault:
             log = worker.text.text(0.2)
             self.executor.stop(worker)
-            kind = "compile baseline" if compiled else "reference fails"
+            kind = COMPILE_BASELINE if compiled else REFERENCE_FAILS
             raise ProblemFault(kind, f"{fault.message}: {log.strip().splitlines()[-1][:300] if log.strip() else 'no text'}") from fault
         if not all(figure["within"] for figure in answer["figures"]) and not compiled:
             self.executor.stop(worker)
-            raise ProblemFault("reference fails", "the reference in a process of its own does not give the judge's answer")
+            raise ProblemFault(REFERENCE_FAILS, "the reference must give the same answer in a process of its own and does not")
         return worker
 
     def null(self, calls: int) -> measure.Null:

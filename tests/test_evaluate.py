@@ -89,8 +89,8 @@ def test_a_right_candidate_is_accepted_by_strict_with_all_five_stages_and_a_spee
 
 
 WRONG = {
-    "wrong shape": ("return (torch.relu(self.linear(x)) * scale)[:1]", "smoke", "has shape (1, 96), the reference's (64, 96)"),
-    "wrong dtype": ("return (torch.relu(self.linear(x)) * scale).double()", "smoke", "is float64, the reference's float32"),
+    "wrong shape": ("return (torch.relu(self.linear(x)) * scale)[:1]", "smoke", "has shape (1, 96) and must have the reference's, (64, 96)"),
+    "wrong dtype": ("return (torch.relu(self.linear(x)) * scale).double()", "smoke", "is float64 and must be float32"),
     "wrong structure": ("return (torch.relu(self.linear(x)) * scale,)", "smoke", "nested as [(T)]"),
     "no tensor": ("return 3.0", "smoke", "other containers"),
     "subclass": ("return nn.Parameter(x).as_subclass(type('Lazy', (torch.Tensor,), {}))", "smoke", "not a plain torch.Tensor"),

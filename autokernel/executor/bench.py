@@ -35,7 +35,7 @@ class Bench:
         first = self.code.draw(self.next_seed())
         self.expected = self.oracle.inspect(first, self.oracle.seed)
         if not self.expected:
-            raise ProblemFailed("its forward returns no tensor")
+            raise ProblemFailed("its forward must return a tensor")
         self.input_bytes = input_bytes(first)
         self.output_bytes = sum(leaf.numel() * leaf.element_size() for leaf in self.expected)
         self.large = self.input_bytes + self.output_bytes > rules["large_set_bytes"]

@@ -17,9 +17,9 @@ from typing import Any
 
 from autokernel.errors import InternalError, JudgeDied, MissingOnMachine
 from autokernel.executor import control, families, wire
-from autokernel.executor.faults import ProblemFault, WorkerFault
-from autokernel.executor.helper import Helper
+from autokernel.executor.faults import DEADLINE, DOES_NOT_FIT, REFERENCE_FAILS, ProblemFault, WorkerFault
 from autokernel.executor.nursery import JUDGE_TRITON, START_S, Nursery, WorkerHandle
+from autokernel.executor.service import Service
 from autokernel.machine import describe
 
 GRACE_S = 20.0  # for the judge to notice that a worker was killed
@@ -42,7 +42,7 @@ class Executor:
         self.generation = 0  # rises when the judge was restarted and with it everything it held was lost
         self._counter = 0
         self.why_no_sandbox = ""
-        self._judge: Helper | None = None
+        self._judge: Service | None = None
         self._hello: dict[str, Any] = {}
         self._ceilings: dict[str, Any] | None = None
 
@@ -85,7 +85,7 @@ class Executor:
     def _start_judge(self) -> None:
         # its idle threads must not spin on the workers' cores; its kernels are compiled once for all runs
         env = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "TRITON_CACHE_DIR": str(self.store / JUDGE_TRITON)}
-        self._judge = Helper("autokernel.executor.judge", self.device, env, START_S)
+        self._judge = Service("autokernel.executor.judge", self.device, env, START_S)
 
     def machine(self) -> dict[str, Any]:
         """Facts about this machine, its software and the device."""
@@ -120,17 +120,17 @@ class Executor:
         except (wire.WireClosed, TimeoutError) as error:
             self._restart_judge()
             if overrun and not suspects:
-                raise ProblemFault("reference fails", f"the problem's own code took longer than {deadline_s:.0f} s") from error
+                raise ProblemFault(REFERENCE_FAILS, f"the problem's own code must end within {deadline_s:.0f} s") from error
             if order == "open":
-                raise ProblemFault("reference fails", "the judge's process died while it ran the problem's code") from error
+                raise ProblemFault(REFERENCE_FAILS, "the judge's process died while it ran the problem's code") from error
             raise JudgeDied(f"the judge's process died during '{order}'; run again with --debug if it happens twice.") from error
         if reply.pop("ok"):
             return reply
         if reply["who"] == "worker":
             if overrun:
-                raise WorkerFault("deadline", f"no answer within {deadline_s:.0f} s")
+                raise WorkerFault(DEADLINE, f"a call must answer within {deadline_s:.0f} s")
             raise WorkerFault(reply["kind"], reply["message"])
-        raise ProblemFault("does not fit" if reply["kind"] == "does not fit" else "reference fails", reply["message"])
+        raise ProblemFault(DOES_NOT_FIT if reply["kind"] == DOES_NOT_FIT else REFERENCE_FAILS, reply["message"])
 
     def _restart_judge(self) -> None:
         self.generation += 1

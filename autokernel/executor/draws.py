@@ -120,7 +120,7 @@ def _beyond(kind: str, first: Tensor, second: Tensor, generator: torch.Generator
         return first * 1e3
     if kind == "denormal":
         return first * math.ldexp(1.0, -130)
-    raise ProblemFailed(f"no kind of inputs named '{kind}'")
+    raise ProblemFailed(f"no kind of inputs named '{kind}'; use one of the gate's")
 
 
 def _is_fixed(first: Tensor, second: Tensor) -> bool:

@@ -87,7 +87,7 @@ class Judge:
                 reply = ceilings.measure(self.device)
             else:
                 if self.bench is None:
-                    raise ProblemFailed("no problem is open")
+                    raise ProblemFailed("a problem must be open first")
                 for role in ("worker", "candidate", "opponent"):
                     if role in message:
                         message[role] = self.links[message[role]]

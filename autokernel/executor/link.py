@@ -16,6 +16,7 @@ from torch import Tensor
 
 from autokernel.executor import cuda_driver, wire
 from autokernel.executor.draws import map_tensors, tensors
+from autokernel.executor.faults import CONTRACT, DEADLINE, DIED, PROTOCOL, RAISED, UNREADABLE
 
 ALIGNMENT = 512
 GRAIN = 2 << 20  # a CUDA handle opens a whole allocation; below this size the driver would pack ours with others
@@ -71,17 +72,17 @@ class WorkerLink:
                 socket.send_fds(self.sock, [b"F"], [fd])
             reply = wire.receive_reply(self.sock, self.sequence)
         except wire.WireClosed as error:
-            raise LinkFailed("died", "its process ended before it answered") from error
+            raise LinkFailed(DIED, "its process ended before it answered; it must not exit or crash") from error
         except wire.WireBroken as error:
-            raise LinkFailed("protocol", str(error)) from error
+            raise LinkFailed(PROTOCOL, str(error)) from error
         except TimeoutError as error:
-            raise LinkFailed("deadline", f"no answer within {timeout_s:.0f} s") from error
+            raise LinkFailed(DEADLINE, f"a call must answer within {timeout_s:.0f} s") from error
         self.peak_bytes = max(self.peak_bytes, reply.peak_bytes)
         if reply.status == wire.RAISED:
             said = wire.CODE_TEXT[reply.code] or "it raised an exception"
-            raise LinkFailed("raised", said, out_of_memory=reply.code == wire.OUT_OF_MEMORY)
+            raise LinkFailed(RAISED, said, out_of_memory=reply.code == wire.OUT_OF_MEMORY)
         if reply.status == wire.BROKE_CONTRACT:
-            raise LinkFailed("contract", wire.CODE_TEXT[reply.code])
+            raise LinkFailed(CONTRACT, wire.CODE_TEXT[reply.code])
         return reply
 
     def construct(self, seed: int, arguments: list[Any], timeout_s: float) -> None:
@@ -172,7 +173,7 @@ class WorkerLink:
         self._check_structure(wire.Reply(reply.status, 0, 0, 0.0, 0, wire.signature(b"[T]"), reply.tensors), [target], b"T", 1)
         self._copy(reply.tensors[0], target)
         if not torch.equal(target, expected):
-            raise LinkFailed("unreadable", "its memory does not hold what it says")
+            raise LinkFailed(UNREADABLE, "its memory does not hold what it says")
 
     def probe(self) -> None:
         """Lend a little memory and read a little; raises LinkFailed where either does not work."""
@@ -200,26 +201,26 @@ class WorkerLink:
 
     def _lent_bytes(self) -> Tensor:
         if self.lent is None:
-            raise LinkFailed("protocol", "no memory was lent")
+            raise LinkFailed(PROTOCOL, "memory must be lent first")
         return self.lent.bytes
 
     def _check_structure(self, reply: wire.Reply, expected: list[Tensor], signature: bytes, calls: int) -> None:
         whole = wire.signature(b"[" + signature * calls + b"]")
         if reply.signature != whole:
             given = reply.signature.decode(errors="replace")
-            raise LinkFailed("contract", f"{calls} calls' outputs are nested as {given}, the reference's as {whole.decode()} (T: tensor)")
+            raise LinkFailed(CONTRACT, f"{calls} calls' outputs are nested as {given} and must be as {whole.decode()} (T: tensor)")
         if len(reply.tensors) != calls * len(expected):
-            raise LinkFailed("contract", f"{len(reply.tensors)} output tensors, the reference gives {calls * len(expected)}")
+            raise LinkFailed(CONTRACT, f"{len(reply.tensors)} output tensors, and there must be {calls * len(expected)}")
         for number, frame in enumerate(reply.tensors):
             which = number % len(expected)
             leaf = expected[which]
             dtype = str(leaf.dtype).removeprefix("torch.")
             if frame.shape != tuple(leaf.shape):
-                raise LinkFailed("contract", f"output {which} has shape {frame.shape}, the reference's {tuple(leaf.shape)}")
+                raise LinkFailed(CONTRACT, f"output {which} has shape {frame.shape} and must have the reference's, {tuple(leaf.shape)}")
             if frame.dtype != dtype:
-                raise LinkFailed("contract", f"output {which} is {frame.dtype}, the reference's {dtype}")
+                raise LinkFailed(CONTRACT, f"output {which} is {frame.dtype} and must be {dtype}, as the reference's")
             if frame.on_device != (self.device.type == "cuda"):
-                raise LinkFailed("contract", f"output {which} is not on {self.device}")
+                raise LinkFailed(CONTRACT, f"output {which} must be on {self.device}")
 
     def _copy(self, frame: wire.TensorFrame, target: Tensor) -> None:
         if target.numel() == 0:
@@ -229,13 +230,13 @@ class WorkerLink:
         if self.device.type == "cuda":
             base = self._mapping(frame.handle)
             if frame.offset + size > base.numel() or frame.offset % target.element_size():
-                raise LinkFailed("unreadable", "an output lies outside the allocation that its handle opens")
+                raise LinkFailed(UNREADABLE, "an output must lie inside the allocation that its handle opens")
             target.copy_(base[frame.offset:frame.offset + size].view(target.dtype).as_strided(frame.shape, frame.strides))
         elif frame.strides == tuple(target.stride()):
             _read_process(self.pid, frame.address, target.data_ptr(), size)
         else:
             if size > max(64 * target.numel() * target.element_size(), GRAIN):
-                raise LinkFailed("unreadable", "an output spans far more memory than its elements")
+                raise LinkFailed(UNREADABLE, "an output must not span far more memory than its elements")
             flat = torch.empty(elements, dtype=target.dtype)
             _read_process(self.pid, frame.address, flat.data_ptr(), size)
             target.copy_(flat.as_strided(frame.shape, frame.strides))
@@ -246,7 +247,7 @@ class WorkerLink:
                 pointer = cuda_driver.open_handle(handle)
                 base, size = cuda_driver.extent(pointer)
             except cuda_driver.DriverError as error:
-                raise LinkFailed("unreadable", f"an output's memory cannot be opened ({error})") from error
+                raise LinkFailed(UNREADABLE, f"an output's memory cannot be opened ({error})") from error
             view = torch.as_tensor(cuda_driver.ArrayView(base, size), device=self.device)
             self.opened[handle] = (pointer, size, view)
         return self.opened[handle][2]
@@ -273,7 +274,7 @@ class _Span(ctypes.Structure):
 
 
 def _read_process(pid: int, address: int, target: int, size: int) -> None:
-    """Copy `size` bytes from another process's memory to ours. A short read raises LinkFailed("unreadable")."""
+    """Copy `size` bytes from another process's memory to ours. A short read raises LinkFailed(UNREADABLE)."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.process_vm_readv.restype = ctypes.c_ssize_t
     done = 0
@@ -282,7 +283,7 @@ def _read_process(pid: int, address: int, target: int, size: int) -> None:
         local, remote = _Span(target + done, step), _Span(address + done, step)
         got = libc.process_vm_readv(pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0)
         if got <= 0:
-            raise LinkFailed("unreadable", f"an output cannot be read where it should be ({os.strerror(ctypes.get_errno())})")
+            raise LinkFailed(UNREADABLE, f"an output cannot be read where it should be ({os.strerror(ctypes.get_errno())})")
         done += got
 
 

@@ -9,16 +9,18 @@ import json
 import pickle
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import autokernel
 from autokernel import builders
 from autokernel.errors import InternalError
 from autokernel.executor import families, wire
-from autokernel.executor.faults import WorkerFault
-from autokernel.executor.helper import Helper
+from autokernel.executor.faults import CONTRACT, DEADLINE, DIED, PROTOCOL, RAISED, WorkerFault
+from autokernel.executor.service import Service
 from autokernel.executor.text_pipe import TextPipe
 
 JUDGE_TRITON = "judge-triton"  # the judge's Triton cache in the store
@@ -36,6 +38,13 @@ class WorkerHandle:
         self.started = False
 
 
+def _interpreter_folders() -> list[str]:
+    """Folders that a worker imports from: the interpreter's, its packages, our own source."""
+    own = [str(Path(path).resolve().parent) for path in autokernel.__path__]
+    found = {str(Path(path).resolve()) for path in (sys.prefix, sys.base_prefix, *sys.path, *own) if path}
+    return [path for path in sorted(found) if Path(path).is_dir()]
+
+
 class Nursery:
     """Starts workers for one device and has them import candidates. `folder` holds a folder for each, `store` outlives this process."""
 
@@ -44,7 +53,7 @@ class Nursery:
         self.workers: dict[str, WorkerHandle] = {}
         self.sandboxed = False  # set when a first worker came up in the sandbox
         self._spare: WorkerHandle | None = None  # a compiler's worker, warming or warm
-        self._zygote: Helper | None = None
+        self._zygote: Service | None = None
         self._counter = 0
 
     def open(self) -> None:
@@ -52,7 +61,7 @@ class Nursery:
         env = {"PYTHONDONTWRITEBYTECODE": "1", "CUDA_MODULE_LOADING": "LAZY"}
         if self.device == "cpu":  # on CUDA importing the compiler makes a context, which a zygote must not have
             env |= {"CUDA_VISIBLE_DEVICES": "", "TRITON_INTERPRET": "1", "AUTOKERNEL_WARM_COMPILE": "1" if self.compiles else ""}
-        self._zygote = Helper("autokernel.executor.zygote", self.device, env, START_S)
+        self._zygote = Service("autokernel.executor.zygote", self.device, env, START_S)
         if not self._zygote.sock.recv(16):
             raise InternalError("the zygote did not start; run with AUTOKERNEL_DEBUG=1 and see its traceback above.")
 
@@ -81,6 +90,7 @@ class Nursery:
             path.mkdir(parents=True, exist_ok=True)
         request = json.dumps({
             "cpus": self.cpus, "device": self.device if on_device else "cpu", "sandbox": self.sandboxed and not trusted,
+            "readable": [*_interpreter_folders(), str(self.store.resolve())],
             "writable": [str(path) for path in (folder, *writable)], "copied": [str(path) for path in copied],
         }).encode()
         socket.send_fds(control_sock, [request], [theirs.fileno(), text.write_end])
@@ -155,8 +165,8 @@ class Nursery:
             return
         what = wire.CODE_TEXT[reply.code]
         if reply.status == wire.BROKE_CONTRACT:
-            raise WorkerFault("contract", what)
-        raise WorkerFault("raised", what or "importing it raised an exception", missing=reply.code == wire.MISSING_PACKAGE)
+            raise WorkerFault(CONTRACT, what)
+        raise WorkerFault(RAISED, what or "importing it raised an exception", missing=reply.code == wire.MISSING_PACKAGE)
 
     def _seed_triton(self, cache: Path) -> None:
         """Put Triton's own driver module, built by the judge, into a candidate's cache: no kernel, but half a second of gcc."""
@@ -174,11 +184,11 @@ class Nursery:
             return wire.receive_reply(worker.sock, 1)
         except TimeoutError as error:
             families.kill(worker.keeper)
-            raise WorkerFault("deadline", f"importing it took longer than {deadline_s:.0f} s") from error
+            raise WorkerFault(DEADLINE, f"importing it took longer than {deadline_s:.0f} s and must take less") from error
         except wire.WireClosed as error:
-            raise WorkerFault("died", "its process ended while it was imported") from error
+            raise WorkerFault(DIED, "its process ended while it was imported; it must not exit or crash") from error
         except wire.WireBroken as error:
-            raise WorkerFault("protocol", str(error)) from error
+            raise WorkerFault(PROTOCOL, str(error)) from error
 
     def bury(self, worker: WorkerHandle) -> None:
         """Kill a worker's whole family and remove its folder; whoever held its memory has let go."""

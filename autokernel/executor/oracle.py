@@ -68,7 +68,7 @@ class Oracle:
         try:
             leaves, signature = wire.flatten(value, Tensor)
         except ValueError as error:
-            raise ProblemFailed(f"an output of the reference {error}; only nests of tensors can be judged") from error
+            raise ProblemFailed(f"an output of the reference {error}; only nests of tensors are supported") from error
         return [leaf for leaf in leaves if isinstance(leaf, Tensor)], signature
 
     def inspect(self, inputs: tuple[Any, ...], seed: int) -> list[Tensor]:
@@ -153,7 +153,7 @@ class Oracle:
             with torch.no_grad():
                 leaves, signature = self._flatten(model(*raised))
             if signature != self.signature:
-                raise ProblemFailed("float64 gives another structure")
+                raise ProblemFailed("float64 must give the same structure and gives another")
             return [leaf.contiguous() for leaf in leaves]
         except torch.cuda.OutOfMemoryError:
             raise

@@ -56,18 +56,20 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, data: 
     _check(_libc().mount(raw[0], raw[1], raw[2], ctypes.c_ulong(flags), raw[3]), f"mount {target}")
 
 
-def shut_in(writable: Sequence[str], copied: Sequence[str]) -> None:
+def shut_in(readable: Sequence[str], writable: Sequence[str], copied: Sequence[str]) -> None:
     """In the first process of the new namespaces: make everything read-only but `writable`, give it private copies of `copied`.
 
-    Both are folders; a copy lies at the same path with times kept and is lost at the end. Raises SandboxFailed.
+    All are folders. `readable` ones (the interpreter's, ours, the store) stay in sight where they lie below a folder that becomes
+    private; a copy lies at the same path with times kept and is lost at the end. Raises SandboxFailed.
     """
     _check(_libc().unshare(CLONE_NEWNS), "unshare the mounts")
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
-    held = {path: os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (*writable, *copied)}
+    readable = [path for path in sorted(readable) if any(path.startswith(hidden + "/") for hidden in PRIVATE)]
+    held = {path: os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (*readable, *writable, *copied)}
     for path in PRIVATE:
         if os.path.isdir(path):
             _mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, f"size={PRIVATE_SIZE},mode=1777")
-    for path in writable:
+    for path in (*readable, *writable):
         os.makedirs(path, exist_ok=True)
         _mount(f"/proc/self/fd/{held[path]}", path, None, MS_BIND | MS_REC)
     for path in copied:

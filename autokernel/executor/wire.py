@@ -116,7 +116,7 @@ def receive_request(sock: socket.socket) -> Request:
     """The next request, in the worker. Raises WireClosed at the end."""
     magic, kind, calls, sequence, seed, size = REQUEST.unpack(receive_exactly(sock, REQUEST.size))
     if magic != MAGIC:
-        raise WireBroken("bad magic in a request")
+        raise WireBroken("a request must begin with the protocol's magic")
     return Request(kind, calls, sequence, seed, receive_exactly(sock, size))
 
 
@@ -135,7 +135,7 @@ def receive_reply(sock: socket.socket, sequence: int) -> Reply:
     """The reply to request `sequence`. Raises WireClosed, WireBroken, or TimeoutError if the socket has a timeout."""
     magic, status, code, seq, event_ms, peak, signed, signature, count = REPLY.unpack(receive_exactly(sock, REPLY.size))
     if magic != MAGIC or seq != sequence or status > BROKE_CONTRACT or count > MAX_TENSORS or signed > MAX_SIGNATURE:
-        raise WireBroken("a reply that is no frame of this protocol")
+        raise WireBroken("a reply must be a frame of this protocol")
     tensors = tuple(_tensor(receive_exactly(sock, TENSOR.size)) for _ in range(count))
     return Reply(status, code if code in CODE_TEXT else NO_CODE, seq, event_ms, peak, signature[:signed], tensors)
 
@@ -143,10 +143,10 @@ def receive_reply(sock: socket.socket, sequence: int) -> Reply:
 def _tensor(data: bytes) -> TensorFrame:
     dtype, on_device, plain, dims, _, offset, address, storage, *rest = TENSOR.unpack(data)
     if dtype >= len(DTYPES) or dims > MAX_DIMS:
-        raise WireBroken("a tensor descriptor out of range")
+        raise WireBroken("a tensor descriptor must be in range")
     shape, strides, handle = rest[:MAX_DIMS], rest[MAX_DIMS:2 * MAX_DIMS], rest[-1]
     if any(size < 0 for size in shape[:dims]) or any(stride < 0 for stride in strides[:dims]):
-        raise WireBroken("a tensor descriptor out of range")
+        raise WireBroken("a tensor descriptor must be in range")
     return TensorFrame(DTYPES[dtype], bool(on_device), bool(plain), tuple(shape[:dims]), tuple(strides[:dims]), offset, address,
                        storage, handle)
 

@@ -69,7 +69,7 @@ def _start_in_sandbox(fds: list[int], request: dict[str, Any]) -> int:
         try:
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             os.close(ready)
-            sandbox.shut_in(request["writable"], request["copied"])
+            sandbox.shut_in(request["readable"], request["writable"], request["copied"])
             child = _fork_worker(fds, request)
             os.write(done, b"up")
             os.close(done)

@@ -85,4 +85,4 @@ def _input(given: Any, match: Match, graph: Graph, ref: Reference) -> str:
         return leaf_text(graph, given.operand, sizes, given.strides, given.offset, ref.arguments)
     if isinstance(given, Value) and given.op == "leaf":
         return leaf_text(graph, given.attrs["operand"], given.shape, given.attrs["stride"], given.attrs["offset"], ref.arguments)
-    raise Unmatchable("an input that is computed")
+    raise Unmatchable("inputs of a starter must not be computed")

@@ -28,7 +28,7 @@ def chain_text(formula: Formula) -> str:
             if node.op == "const":
                 names[number] = literal(node.value)
             elif node.op not in WORDS:
-                raise Unmatchable(f"{node.op} in a CUDA chain")
+                raise Unmatchable(f"{node.op} is not supported in a CUDA chain")
             else:
                 args = [visit(a) for a in node.args]
                 lines.append(f"    const {'bool' if node.dtype == 'bool' else 'float'} t{number} = {WORDS[node.op].format(*args)};")

@@ -69,7 +69,7 @@ def hook_text(name: str, formula: Formula, indent: str = "    ") -> str:
             names[number] = literal(node.value)
             return names[number]
         if node.op not in PLAIN:
-            raise Unmatchable(f"{node.op} in a Triton chain")
+            raise Unmatchable(f"{node.op} is not supported in a Triton chain")
         args = [visit(a) for a in node.args]
         lines.append(f"t{number} = {PLAIN[node.op].format(*args)}")
         names[number] = f"t{number}"

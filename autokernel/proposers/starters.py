@@ -46,8 +46,7 @@ def starter(backend: str, name: str) -> Starter:
     try:
         return starters(backend)[name]
     except KeyError:
-        hint = "Install autokernel again: its kernels were left out."
-        raise MissingOnMachine(f"the {backend} starter '{name}' is missing.", hint=hint) from None
+        raise MissingOnMachine(f"the {backend} starter '{name}' is missing. Install autokernel again: its kernels were left out.") from None
 
 
 def _literals(text: str) -> dict[str, Any]:

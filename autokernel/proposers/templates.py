@@ -107,13 +107,13 @@ MATCHERS = (match_linear.diagonal, match.elementwise, match_norms.softmax, match
 def starter_templates(source: str, graph: Graph, backend: str) -> list[Template]:
     """Templates that fill a starter of `backend`. Raises Unmatchable where none fits."""
     if len(graph.outputs) != 1 or not graph.single:
-        raise Unmatchable("more than one output")
+        raise Unmatchable("forward must return one tensor")
     found = match.first(MATCHERS, graph, graph.outputs[0])
     if found is None:
         raise Unmatchable(first_opaque(graph.outputs[0]))
     chosen = next((s for s in starters(backend).values() if s.op == found.op), None)
     if chosen is None:
-        raise Unmatchable(f"no {backend} starter for {found.op}")
+        raise Unmatchable(f"{found.op} is not supported: no {backend} starter")
     fitted, ref = adapt(found, graph, backend), reference(source)
     doc = f"{found.idea[0].upper()}{found.idea[1:]}."
 
@@ -146,7 +146,7 @@ def templates(source: str, backend: str, device: str) -> list[Template]:
     """
     graph = read(TRACER.trace(source))
     if graph.other_inputs:
-        raise Unmatchable(f"input {graph.other_inputs[0]} is neither a tensor nor a float")
+        raise Unmatchable(f"input {graph.other_inputs[0]} must be a tensor or a float")
     kinds = [backend] if backend != "auto" else ["cpp"] if device == "cpu" else ["triton", "cuda"]
     makers: dict[str, Maker] = {"cpp": row_templates}
     found: list[Template] = []

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 
-class Helper:
+class Service:
     """`python -m MODULE FD DEVICE`, started now; its text goes to our stderr."""
 
     def __init__(self, module: str, device: str, env: dict[str, str], timeout_s: float) -> None:
