@@ -237,7 +237,7 @@ class _JudgedCalls:
         limits = self.run.rules.deadlines
         timeout = limits.first_call_s if self.first else None
         deadline = self.session.deadline(1) + limits.first_call_s
-        keep = kind == "own" or self.run.rules.fresh_every > 1
+        keep = self.run.rules.fresh_every > 1  # where every evaluation draws anew, a set comes once and its memory is wanted
         answer = {**self.session.ask("call", deadline, {"worker": self.worker}, kind=kind, index=index, keep=keep, timeout_s=timeout),
                   "kind": kind}
         self.first = False
