@@ -16,7 +16,7 @@ READ_AS_TEXT = ("autokernel/cpp_kernels/", "kernelbench_bridge/embedded/")
 # Layers inside autokernel, top first: a module may import its own layer and those below it.
 LAYERS = (
     {"cli", "__main__"},
-    {"run", "doctor", "self_test"},
+    {"run", "audit", "doctor", "self_test"},
     {"loop"},
     {"evaluate", "performance", "session", "proposers", "workspace", "ledger", "run_folder", "store", "standing", "moveon", "results",
      "trials"},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from autokernel.cli.kb_audit import audit_level
 from autokernel.cli.kb_eval import evaluate_one
 from autokernel.cli.kb_run import run_level
 from autokernel.cli.kb_score import score_runs
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 
 @click.group()
 def kb() -> None:
-    """KernelBench problems: list, show, run, eval, score."""
+    """KernelBench problems: list, show, audit, run, eval, score."""
 
 
+kb.add_command(audit_level)
 kb.add_command(run_level)
 kb.add_command(evaluate_one)
 kb.add_command(score_runs)

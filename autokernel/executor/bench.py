@@ -123,12 +123,13 @@ class Bench:
         inputs = made.inputs if made.inputs is not None else self.code.draw_kind(kind, made.seed)
         window = self._window(worker, [inputs], made.seed, timeout_s or self._deadline(1))
         changed = None if self.oracle.mutates else worker.unchanged([inputs])
-        errors = [self._judge(made, number, answer) for number, answer in enumerate(window.outputs[0])]
+        errors = [self.judge(made, number, answer) for number, answer in enumerate(window.outputs[0])]
         return {"figures": [_plain(error) for error in errors], "changed_input": changed, "ieee_rms": made.ieee_rms,
                 "eager_rms": self.oracle.errors[kind].rms, "output_rms": [output_rms(o) for o in made.outputs],
                 "oracle": self.oracle.why_eager, "event_ms": window.event_ms}
 
-    def _judge(self, made: InputSet, number: int, answer: Tensor) -> compare.ErrorFigures:
+    def judge(self, made: InputSet, number: int, answer: Tensor) -> compare.ErrorFigures:
+        """Figures of one output tensor against a judged set's oracle."""
         eager, delta, change = made.outputs[number], made.deltas[number], made.changes[number]
         if not eager.is_floating_point():
             return compare.exact_error(answer, eager, delta)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from autokernel.executor import ceilings, control, wire
+from autokernel.executor import audit, ceilings, control, wire
 from autokernel.executor.bench import Bench
 from autokernel.executor.draws import ProblemFailed
 from autokernel.executor.link import LinkFailed, WorkerLink
@@ -91,6 +91,8 @@ class Judge:
                 for role in ("worker", "candidate", "opponent"):
                     if role in message:
                         message[role] = self.links[message[role]]
+                if order == "audit":
+                    return {"ok": True, **audit.audit(self.bench, message["kinds"])}
                 self._make_room(order, [link for link in message.values() if isinstance(link, WorkerLink)])
                 reply = getattr(self.bench, order)(**message)
             return {"ok": True, **reply}

@@ -1,0 +1,68 @@
+"""The problem audit: degenerate problems are found, ordinary ones are not accused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from autokernel.audit import audit_problem
+from autokernel.cli import cli
+from autokernel.executor.broker import Executor
+
+TEXT = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return {body}
+def get_inputs():
+    return [{inputs}]
+def get_init_inputs():
+    return []
+"""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What an audit needs of a problem."""
+
+    uid: str
+    hash: str
+    source: str
+
+
+@pytest.fixture(scope="module")
+def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Executor]:
+    with Executor("cpu", tmp_path_factory.mktemp("store"), seed=5) as made:
+        yield made
+
+
+@pytest.mark.parametrize(("body", "inputs", "status", "passing"), [
+    ("torch.tanh(x)", "torch.randn(64, 32)", "scorable", set()),
+    ("torch.softmax(x, dim=1)", "torch.rand(8, 20000)", "scorable", set()),  # small outputs: zeros are not within the bound
+    ("torch.relu(x)", "torch.rand(64, 32)", "weak", {"input 0"}),  # never negative, unless asked beyond its range
+    ("(lambda y: y - y.mean(1, keepdim=True))(x.amax(1, keepdim=True))", "torch.rand(64, 32)", "unscorable",
+     {"zeros", "a constant", "another input's answer"}),  # a mean over one element
+    ("x.argmax(1)", "torch.rand(64, 32)", "scorable", set()),
+    ("x @ x.no_such_attribute", "torch.rand(4, 4)", "reference fails", set()),
+])
+def test_what_passes_without_computing_decides(executor: Executor, body: str, inputs: str, status: str, passing: set[str]) -> None:
+    found = audit_problem(Task("L1/1", body, TEXT.format(body=body, inputs=inputs)), executor)
+    assert found.status == status, found
+    assert set(found.unscorable or found.weak) == passing
+    if status != "reference fails":
+        assert found.output_bytes > 0 and found.oracle == "fp64"
+
+
+def test_the_command_writes_a_line_a_problem_and_does_none_twice(tmp_path: Path) -> None:
+    out = tmp_path / "audit.jsonl"
+    command = ["kb", "audit", "--level", "1", "--problems", "1", "--source", "embedded", "--device", "cpu", "--out", str(out), "--json"]
+    for _ in range(2):
+        done = CliRunner().invoke(cli, command)
+        assert done.exit_code == 0, done.output
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["problem"] for row in rows] == ["L1/1"] and rows[0]["status"] == "scorable"
