@@ -29,11 +29,7 @@ def compare(session: Session, worker: WorkerHandle, name: str, opponent: WorkerH
 
 
 def control(session: Session, worker: WorkerHandle, opponent: WorkerHandle, many: Comparison) -> str:
-    """One-call windows must agree with those of several calls: else the work of one call was spread over others.
-
-    What a single call costs more than one of several is launch and switch, alike on both sides; a candidate whose surplus is larger
-    than its opponent's in every pair, by more than the opponent's own calls differ, and again when asked anew, moved work between calls.
-    """
+    """One-call windows must agree with those of several calls, each time they are asked: else work was moved between calls."""
     null, rules = session.null(1), session.rules
     for _ in range(CONTROL_TRIES):
         got = session.ask("pairs", session.deadline(2 * rules.control_pairs), {"candidate": worker, "opponent": opponent}, calls=1,
@@ -41,10 +37,7 @@ def control(session: Session, worker: WorkerHandle, opponent: WorkerHandle, many
         if "wrong" in got:
             return _wrong(got)
         one = measure.comparison(many.against, got, null, 1, rules.looks.alpha[-1])
-        noise = 2 * null.spread_ms + max(one.opponent.samples_ms) - min(one.opponent.samples_ms)
-        behind = [ours - theirs for ours, theirs in zip(one.candidate.samples_ms, one.opponent.samples_ms, strict=True)]
-        surplus = min(behind) - (many.candidate.median_ms - many.opponent.median_ms)
-        if surplus <= rules.control_margin * many.candidate.median_ms + noise:
+        if not measure.work_moved(one, many, null, rules.control_margin):
             return ""
     return (f"batch-and-skip: {many.speedup:.2f}x in windows of {many.candidate.calls_per_window} calls but {one.speedup:.2f}x one call at "
             "a time; each call must do its own work")

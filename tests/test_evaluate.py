@@ -231,18 +231,6 @@ def test_spelling_a_nest_keeps_nothing_alive() -> None:
 
 
 
-def test_a_call_that_costs_more_when_it_comes_alone_is_batch_and_skip(executor: Executor) -> None:
-    # what a candidate that does sixteen calls' work in one looks like from outside, told apart by the window's number of calls
-    made = judge(executor, body("""
-import gc, time
-from autokernel.executor.worker import Worker
-if not self.kept: self.kept[0] = next(o for o in gc.get_objects() if isinstance(o, Worker))
-if len(self.kept[0].arguments) == 1 and self.calls > 8: time.sleep(0.3)
-self.calls += 1
-return torch.relu(self.linear(x)) * scale"""))
-    assert made.refused_by == "performance" and "batch-and-skip" in made.reason, made.reason
-
-
 def test_a_triton_candidate_is_interpreted_judged_and_not_timed(executor: Executor) -> None:
     pytest.importorskip("triton")
     source = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import select
@@ -32,10 +33,10 @@ class Tracer:
             process.stdin.flush()
             answer = json.loads(self._reply(process))
         except TimeoutError:
-            self._end()
+            self.close()
             return {"error": f"tracing took longer than {TIMEOUT_S:.0f} s"}
         except (OSError, ValueError):
-            self._end()
+            self.close()
             return {"error": "the tracer ended before it answered"}
         return answer if isinstance(answer, dict) else {"error": "the tracer gave no trace"}
 
@@ -61,12 +62,14 @@ class Tracer:
                 raise OSError("the tracer closed its output; run autokernel.proposers.trace by hand to see why")
             data += part
 
-    def _end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+    def close(self) -> None:
+        """End the process; the next problem starts another."""
+        process, self._process = self._process, None
+        if process is not None:
+            with process:  # closes its pipes and waits
+                process.kill()
 
 
 TRACER = Tracer()
+atexit.register(TRACER.close)
 """One for this process: importing torch once serves every problem."""

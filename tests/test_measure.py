@@ -1,0 +1,110 @@
+"""Intervals, looks, nulls, the one-call control and rooflines, on numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from autokernel import measure
+from autokernel.records import Comparison, Measurement
+from autokernel.rules import QUICK, STRICT
+
+NULL = measure.Null(0.0, 0.01)
+
+
+@pytest.mark.parametrize(("n", "alpha", "low", "high", "confidence"), [
+    (12, 0.01, 2, 11, 0.99365), (12, 0.001, 1, 12, 0.99951), (24, 0.002, 5, 20, 0.99846), (3, 0.001, 1, 3, 0.75),
+])
+def test_order_statistics_give_the_known_ranks(n: int, alpha: float, low: int, high: int, confidence: float) -> None:
+    # ranks and levels of performance.md 3.3, recomputed from the binomial distribution
+    found = measure.median_interval([float(i) for i in range(1, n + 1)], alpha)
+    assert (found.low, found.high) == (low, high)
+    assert found.confidence == pytest.approx(confidence, abs=1e-4)
+
+
+def test_no_values_have_no_interval() -> None:
+    with pytest.raises(ValueError):
+        measure.median_interval([], 0.01)
+
+
+def pair(ours: list[float], theirs: list[float], calls: int) -> Comparison:
+    windows = {"candidate_ms": [t * calls for t in ours], "opponent_ms": [t * calls for t in theirs]}
+    return measure.comparison("eager", windows, measure.Null(0.0, 0.0), calls, 0.05)
+
+
+def test_a_comparison_is_the_median_log_ratio_of_net_times() -> None:
+    made = measure.comparison("eager", {"candidate_ms": [3.0] * 12, "opponent_ms": [5.0] * 12}, measure.Null(1.0, 0.0), 2, 0.001)
+    assert made.speedup == pytest.approx(2.0) and made.low == pytest.approx(2.0) and made.candidate.samples_ms[0] == 1.0
+    assert made.candidate.null_ms == 1.0 and made.pairs == 12
+
+
+def test_a_window_below_the_null_counts_as_the_floor() -> None:
+    assert measure.net(1.0, measure.Null(2.0, 0.1), 4) == measure.FLOOR_MS
+
+
+def test_looks_end_when_decided_and_go_on_when_not() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def windows(ours: float, theirs: float):
+        def pairs(count: int, first: int) -> dict[str, list[float]]:
+            asked.append((count, first))
+            jitter = [1 + 0.03 * math.sin(first + i) for i in range(count)]
+            return {"candidate_ms": [ours * j for j in jitter], "opponent_ms": [theirs] * count, "candidate_event_ms": [0.0] * count,
+                    "opponent_event_ms": [0.0] * count}
+        return pairs
+
+    made = measure.compare("eager", windows(1.0, 2.0), NULL, 1, STRICT, lambda: 0.0)
+    assert isinstance(made, Comparison) and made.pairs == 12 and made.low > 1.01
+    asked.clear()
+    made = measure.compare("eager", windows(1.0, 1.015), NULL, 1, STRICT, lambda: 0.0)
+    assert isinstance(made, Comparison) and made.pairs == 96 and asked == [(12, 0), (12, 12), (24, 24), (48, 48)]
+    clock = iter([0.0, 5.0, 10.0, 15.0])
+    made = measure.compare("eager", windows(1.0, 1.015), NULL, 1, STRICT, lambda: next(clock))
+    assert isinstance(made, Comparison) and made.pairs == 12  # the budget of 2 s was spent
+
+
+def test_a_wrong_timed_call_is_handed_on() -> None:
+    got = measure.compare("eager", lambda count, first: {"wrong": "candidate", "figures": []}, NULL, 1, QUICK, lambda: 0.0)
+    assert got == {"wrong": "candidate", "figures": []}
+
+
+def test_launch_overhead_that_both_sides_pay_is_not_work_moved_between_calls() -> None:
+    many = pair([0.2] * 12, [0.37] * 12, 16)
+    assert not measure.work_moved(pair([0.6] * 6, [0.77] * 6, 1), many, NULL, STRICT.control_margin)  # the H200's figures for L1/10
+
+
+def test_a_candidate_that_does_sixteen_calls_work_in_one_is_found() -> None:
+    many = pair([0.2] * 12, [0.37] * 12, 16)
+    assert measure.work_moved(pair([3.2] * 6, [0.5] * 6, 1), many, NULL, STRICT.control_margin)
+    # one quiet pair, or an opponent whose own calls differ as much, is no evidence
+    assert not measure.work_moved(pair([3.2] * 5 + [0.35], [0.5] * 6, 1), many, NULL, STRICT.control_margin)
+    assert not measure.work_moved(pair([3.2] * 6, [0.5] * 5 + [4.0], 1), many, NULL, STRICT.control_margin)
+
+
+def test_calls_a_window_grow_with_need_and_shrink_with_memory() -> None:
+    gb, l2 = 1 << 30, 60 << 20
+    assert measure.calls_per_window(STRICT, 9.0, gb, l2, 100 * gb) == 1
+    assert measure.calls_per_window(STRICT, 3.0, gb, l2, 100 * gb) == 4
+    assert measure.calls_per_window(STRICT, 0.1, 1 << 20, l2, 100 * gb) == 16
+    assert measure.calls_per_window(STRICT, 3.0, 6 * gb, l2, 60 * gb) == 2
+    assert measure.calls_per_window(STRICT, 3.0, 60 * gb, l2, 60 * gb) == 1
+    assert measure.calls_per_window(replace(STRICT, window_calls=(2,)), 0.1, 1, l2, gb) == 2
+
+
+def test_the_roofline_is_the_slower_of_bytes_and_flops() -> None:
+    ceilings = {"copy": [[1e6, 1e12], [1e9, 4e12]], "gemm_flops": 1e14}
+    facts = {"input_bytes": 4e9, "weight_bytes": 0, "output_bytes": 4e9, "flops": 0}
+    assert measure.roofline_ms(facts, ceilings) == pytest.approx(2.0)
+    assert measure.roofline_ms({**facts, "flops": 1e12}, ceilings) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(("ours", "label"), [(1.9, "ieee-grade"), (5.0, "fp32-emulated"), (9.0, "tf32 or half")])
+def test_precision_is_classed_by_the_ratio_of_rms_errors(ours: float, label: str) -> None:
+    assert measure.precision_class([ours * 1e-6], [1e-6], [1.0], STRICT) == label
+    assert measure.precision_class([0.0], [0.0], [0.0], STRICT) == "ieee-grade"
+
+
+def test_a_measurement_knows_its_median() -> None:
+    assert Measurement((3.0, 1.0, 2.0), 1, "window/1", 0.0).median_ms == 2.0
