@@ -110,13 +110,14 @@ def compare(against: str, pairs: Callable[[int, int], Mapping[str, Any]], null: 
 def work_moved(one: Comparison, many: Comparison, null: Null, margin: float) -> bool:
     """Whether single calls (`one`) cost a candidate more, over calls in windows of several (`many`), than they cost its opponent.
 
-    What a single call costs more is launch and switch, alike on both sides. The candidate's surplus must exceed its opponent's in every
-    pair, by `margin` of its own time and by more than the opponent's single calls differ among themselves.
+    What a single call costs more is launch and switch, alike on both sides. The candidate's surplus, taken alone and less its
+    opponent's, must in every pair exceed `margin` of its own time and what the opponent's single calls differ by among themselves.
     """
     noise = 2 * null.spread_ms + max(one.opponent.samples_ms) - min(one.opponent.samples_ms)
     behind = [ours - theirs for ours, theirs in zip(one.candidate.samples_ms, one.opponent.samples_ms, strict=True)]
     surplus = min(behind) - (many.candidate.median_ms - many.opponent.median_ms)
-    return surplus > margin * many.candidate.median_ms + noise
+    own = min(one.candidate.samples_ms) - many.candidate.median_ms
+    return min(own, surplus) > margin * many.candidate.median_ms + noise
 
 
 def calls_per_window(rules: Rules, eager_ms: float, set_bytes: int, l2_bytes: int, free_bytes: int) -> int:

@@ -83,6 +83,10 @@ def test_a_candidate_that_does_sixteen_calls_work_in_one_is_found() -> None:
     assert not measure.work_moved(pair([3.2] * 6, [0.5] * 5 + [4.0], 1), many, NULL, STRICT.control_margin)
 
 
+def test_an_opponent_that_happened_to_be_faster_one_call_at_a_time_is_no_evidence() -> None:
+    assert not measure.work_moved(pair([10.0] * 6, [60.0] * 6, 1), pair([10.0] * 12, [100.0] * 12, 2), NULL, STRICT.control_margin)
+
+
 def test_calls_a_window_grow_with_need_and_shrink_with_memory() -> None:
     gb, l2 = 1 << 30, 60 << 20
     assert measure.calls_per_window(STRICT, 9.0, gb, l2, 100 * gb) == 1
