@@ -33,7 +33,8 @@ WITHOUT_SANDBOX = ("sandbox: a candidate shares this machine's files, network an
 WITH_SANDBOX = "sandbox: seccomp, cgroups and another user are not used, and a candidate can read every file that you can"
 NOT_COVERED = (
     "limits: memory and processes of a candidate are bounded by deadlines and by what the machine allows, not by a cgroup",
-    "GPU work of a frozen process goes on; an opponent that is slower beside the candidate than alone is refused, not measured again",
+    "GPU work of a frozen process goes on; an opponent that is slower beside the candidate than alone is timed once more in fresh "
+    "processes, and a second time the candidate is refused",
     "problems that an answer without work passes are named by kb audit, but scores do not take them out yet",
 )
 
