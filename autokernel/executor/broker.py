@@ -54,6 +54,7 @@ class Executor:
         self.nursery.open()
         self._hello = self._ask("hello", START_S)
         self._probe_sandbox()
+        self.nursery.warm_spare()
         return self
 
     def _probe_sandbox(self) -> None:

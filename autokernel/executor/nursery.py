@@ -106,15 +106,19 @@ class Nursery:
         return worker
 
     def spawn_compiler(self) -> WorkerHandle:
-        """A worker for a torch.compile baseline. On CUDA, where cores are many, the next one imports the compiler ahead of its need."""
+        """A worker for a torch.compile baseline. On CUDA, where cores are many, it has imported the compiler already."""
         worker = self._spare or self.spawn(trusted=True)
         if self._spare is not None and not self._finish_warming(worker):
             worker = self.spawn(trusted=True)
         self._spare = None
-        if self.compiles and self.device != "cpu" and len(self.cpus) >= SPARE_CORES:
+        self.warm_spare()
+        return worker
+
+    def warm_spare(self) -> None:
+        """Have a worker import torch.compile's compiler ahead of its need, where that disturbs no measurement."""
+        if self.compiles and self._spare is None and self.device != "cpu" and len(self.cpus) >= SPARE_CORES:
             self._spare = self.spawn(trusted=True)
             wire.send_request(self._spare.sock, wire.Request(wire.WARM, 0, 2, 0, pickle.dumps(_COMPILER_ENV)))
-        return worker
 
     def await_start(self, worker: WorkerHandle) -> None:
         """Until the worker says that it is up, with the device's context made. That it is not is no candidate's fault."""
