@@ -1,0 +1,105 @@
+"""The judge's end of a worker, against a real one on the CPU: lending, windows, giving memory back, strange layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from autokernel.executor.link import LinkFailed, WorkerLink  # noqa: E402  needs torch
+from autokernel.executor.nursery import Nursery  # noqa: E402
+
+SOURCE = """
+import torch
+class ModelNew(torch.nn.Module):
+    def __init__(self, way):
+        super().__init__()
+        self.way = way
+    def forward(self, x):
+        y = x * 2 + 1
+        if self.way == "transposed": return y.t().contiguous().t()
+        if self.way == "expanded": return y[:1].expand(4, 6)
+        if self.way == "sliced": return torch.cat([y, y])[4:]
+        return y
+"""
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    folder = tmp_path_factory.mktemp("nursery")
+    made = Nursery("cpu", folder / "store", folder, (0, 1), compiles=False)
+    made.open()
+    yield made
+    for worker in list(made.workers.values()):
+        made.bury(worker)
+    made.close()
+
+
+def linked(nursery: Nursery, way: str) -> WorkerLink:
+    worker = nursery.spawn()
+    nursery.load(worker, SOURCE, "python", deadline_s=60)
+    worker.attached = True  # the link owns the socket from here on
+    link = WorkerLink(worker.sock, worker.pid, worker.keeper, torch.device("cpu"))
+    link.construct(1, [way], 30)
+    return link
+
+
+@pytest.mark.parametrize("way", ["plain", "transposed", "sliced"])
+def test_a_window_gives_every_calls_output_from_where_it_lies(nursery: Nursery, way: str) -> None:
+    link = linked(nursery, way)
+    sets = [(torch.randn(4, 6),), (torch.randn(4, 6),)]
+    window = link.window(sets, [torch.empty(4, 6)], b"T", seed=0, timeout_s=30)
+    for (given,), (answer,) in zip(sets, window.outputs, strict=True):
+        assert torch.equal(answer, given * 2 + 1)
+    assert window.ms > 0 and link.unchanged(sets) is None
+    link.close()
+
+
+def test_an_expanded_output_is_read_by_its_strides(nursery: Nursery) -> None:
+    link = linked(nursery, "expanded")
+    given = torch.randn(4, 6)
+    window = link.window([(given,)], [torch.empty(4, 6)], b"T", seed=0, timeout_s=30)
+    assert torch.equal(window.outputs[0][0], (given * 2 + 1)[:1].expand(4, 6))
+    link.close()
+
+
+def test_memory_given_back_is_lent_anew(nursery: Nursery) -> None:
+    link = linked(nursery, "plain")
+    for size in (4, 400, 4):  # grows, then is released, then starts again
+        given = torch.randn(size, 6)
+        window = link.window([(given,)], [torch.empty(size, 6)], b"T", seed=0, timeout_s=30)
+        assert torch.equal(window.outputs[0][0], given * 2 + 1)
+        link.release()
+        assert link.lent is None
+    link.release()  # nothing lent: nothing asked
+    link.close()
+
+
+def test_inputs_of_any_layout_arrive_as_they_are(nursery: Nursery) -> None:
+    link = linked(nursery, "plain")
+    base = torch.randn(6, 4)
+    for given in (base.t(), base[:, :1].t().expand(4, 6), torch.randn(8, 6)[::2]):
+        window = link.window([(given,)], [torch.empty(4, 6)], b"T", seed=0, timeout_s=30)
+        assert torch.equal(window.outputs[0][0], given * 2 + 1)
+    link.close()
+
+
+def test_another_shape_or_nesting_than_the_references_is_a_broken_contract(nursery: Nursery) -> None:
+    link = linked(nursery, "plain")
+    given = (torch.randn(4, 6),)
+    for expected, spelling in ((torch.empty(4, 7), b"T"), (torch.empty(4, 6, dtype=torch.float64), b"T"), (torch.empty(4, 6), b"(T)")):
+        with pytest.raises(LinkFailed) as caught:
+            link.window([given], [expected], spelling, seed=0, timeout_s=30)
+        assert caught.value.kind == "contract"
+    link.close()
+
+
+def test_a_changed_input_is_named(nursery: Nursery) -> None:
+    link = linked(nursery, "plain")
+    given = [(torch.randn(4, 6),)]
+    link.window(given, [torch.empty(4, 6)], b"T", seed=0, timeout_s=30)
+    assert link.lent is not None
+    link.lent.bytes[5] ^= 1  # one bit in lent memory, as a candidate could
+    assert link.unchanged(given) == 0
+    link.close()
