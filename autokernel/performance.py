@@ -33,7 +33,7 @@ def control(session: Session, worker: WorkerHandle, opponent: WorkerHandle, many
     null, rules = session.null(1), session.rules
     for _ in range(CONTROL_TRIES):
         got = session.ask("pairs", session.deadline(2 * rules.control_pairs), {"candidate": worker, "opponent": opponent}, calls=1,
-                          count=rules.control_pairs, first=0, limit_s=rules.looks.first_look_s, slower_below=0.0)
+                          count=rules.control_pairs, first=0, limit_s=rules.looks.budget_s, slower_below=0.0)
         if "wrong" in got:
             return _wrong(got)
         one = measure.comparison(many.against, got, null, 1, rules.looks.alpha[-1])

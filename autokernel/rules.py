@@ -73,7 +73,7 @@ class Rules:
 
 STRICT = Rules(
     name="strict", version=1,
-    looks=Looks(pairs=(12, 24, 48, 96), alpha=(0.001, 0.002, 0.003, 0.004), budget_s=2.0, first_look_s=10.0),
+    looks=Looks(pairs=(12, 24, 48, 96), alpha=(0.001, 0.002, 0.003, 0.004), budget_s=2.0, first_look_s=5.0),
     own_sets=3, extended_kinds=("negated", "scaled", "difference", "sparse"), edge_kinds=("zeros", "constant", "large", "denormal"),
     repeats=2, second_process=True, fresh_every=1,
 )

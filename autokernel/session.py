@@ -168,7 +168,8 @@ class Session:
     def alone(self, name: str, worker: WorkerHandle, *, reuse: bool) -> list[float]:
         """Windows of an opponent with no candidate process there, ms; `reuse` takes the pool's where it has some."""
         if not (reuse and name in self._alone):
-            answer = self.ask("alone", self.deadline(self.calls * ALONE_WINDOWS), {"worker": worker}, calls=self.calls, count=ALONE_WINDOWS)
+            answer = self.ask("alone", self.deadline(self.calls * ALONE_WINDOWS), {"worker": worker}, calls=self.calls, count=ALONE_WINDOWS,
+                              limit_s=self.rules.looks.budget_s)
             self._alone[name] = answer["ms"]
         return self._alone[name]
 

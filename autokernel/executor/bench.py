@@ -220,10 +220,14 @@ class Bench:
         self._window(worker, sets, 1, self._deadline(calls))
         return {"ms": [self._window(worker, sets, 1, self._deadline(calls), null=True).ms for _ in range(count + 1)][1:]}
 
-    def alone(self, *, worker: WorkerLink, calls: int, count: int) -> dict[str, Any]:
-        """Window times of one worker on fresh sets with nobody beside it, in ms; one warm window does not count."""
-        times = []
-        for _ in range(count + 1):
+    def alone(self, *, worker: WorkerLink, calls: int, count: int, limit_s: float) -> dict[str, Any]:
+        """Window times of one worker on fresh sets with nobody beside it, in ms; one warm window does not count.
+
+        After `limit_s` seconds three must do.
+        """
+        times: list[float] = []
+        start = time.monotonic()
+        while len(times) < count + 1 and (len(times) < 4 or time.monotonic() - start < limit_s):
             seed = self.next_seed()
             sets = [self.code.draw(seed + call) for call in range(calls)]
             answers = [self.oracle.eager(self.oracle._given(given), seed + call) for call, given in enumerate(sets)]
