@@ -181,6 +181,7 @@ class _Run:
     def _without_interference(self, session: Session, worker: WorkerHandle, opponents: Mapping[str, WorkerHandle],
                               artifact: Path | None) -> tuple[WorkerHandle | None, Refusal]:
         """Opponents alone, after the candidate is dead; where they were slower beside it, all is timed once more in a fresh process."""
+        self.log = worker.text.text(0.0)
         self.executor.stop(worker)
         if self._interference(session, opponents) is None:
             return None, None
@@ -210,7 +211,7 @@ class _Run:
         return Evaluation(
             problem=self.problem.uid, problem_hash=self.problem.hash, candidate=self.candidate.sha256, builder=self.candidate.builder,
             rules=self.rules.label, accepted=refusal is None, refused_by=refusal[0] if refusal else None,
-            reason=refusal[1] if refusal else "", verdicts=tuple(self.verdicts), comparisons=tuple(self.comparisons),
+            reason=_printable(refusal[1]) if refusal else "", verdicts=tuple(self.verdicts), comparisons=tuple(self.comparisons),
             machine=self.executor.machine(), oracle=f"eager fp32: {oracle}" if oracle else "fp64", precision_class=self.precision,
             labels=(*self.labels, *(["below the reference's roofline"] if share and share > 1.0 else [])),
             times_ms=dict(self.times), breakdown_s=dict(self.breakdown), verified=self._verified(), roofline=share,
@@ -270,6 +271,11 @@ _FAULTS = {
     "died": "crashed", "deadline": "too slow", "protocol": "broke the protocol", "raised": "raised an exception",
     "contract": "output contract", "unreadable": "unreadable",
 }
+
+
+def _printable(text: str) -> str:
+    """The text on one line that no terminal obeys: parts of it are a candidate's own words."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _last_line(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import mmap
 import os
 import pickle
@@ -71,7 +72,7 @@ class WorkerLink:
             if fd is not None:
                 socket.send_fds(self.sock, [b"F"], [fd])
             reply = wire.receive_reply(self.sock, self.sequence)
-        except wire.WireClosed as error:
+        except (wire.WireClosed, ConnectionError) as error:
             raise LinkFailed(DIED, "its process ended before it answered; it must not exit or crash") from error
         except wire.WireBroken as error:
             raise LinkFailed(PROTOCOL, str(error)) from error
@@ -157,8 +158,10 @@ class WorkerLink:
             reply = self.request(wire.LEND, body={"bytes": size, "handle": cuda_driver.export(pointer)}, timeout_s=30)
             self._read_beacon(reply)
             return
-        fd = os.memfd_create("autokernel-lent")
+        fd = os.memfd_create("autokernel-lent", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(fd, size)
+        # whoever holds the descriptor could shrink the file under our mapping and end this process
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         memory = mmap.mmap(fd, size)
         self.lent = _Lent(size, torch.frombuffer(memory, dtype=torch.uint8), keep=[memory])
         try:

@@ -19,7 +19,9 @@ PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 LAST_CAPABILITY = 63
 PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")  # replaced by empty ones of the worker's own
 PRIVATE_SIZE = "2g"
-KEPT = ("/proc", "/dev", "/sys")  # device files work on a read-only mount, but their file systems refuse some remounts
+KEPT = ("/proc", "/dev")  # ours by now, and seen to apart
+SETTINGS = "/proc/sys"
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "nvidia*", "nvidia-caps/*")  # all that is left of /dev
 
 
 class SandboxFailed(Exception):
@@ -66,6 +68,7 @@ def shut_in(readable: Sequence[str], writable: Sequence[str], copied: Sequence[s
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
     readable = [path for path in sorted(readable) if any(path.startswith(hidden + "/") for hidden in PRIVATE)]
     held = {path: os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (*readable, *writable, *copied)}
+    _private_devices()
     for path in PRIVATE:
         if os.path.isdir(path):
             _mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, f"size={PRIVATE_SIZE},mode=1777")
@@ -79,8 +82,24 @@ def shut_in(readable: Sequence[str], writable: Sequence[str], copied: Sequence[s
     for descriptor in held.values():
         os.close(descriptor)
     _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    _mount(SETTINGS, SETTINGS, None, MS_BIND)
+    _mount(None, SETTINGS, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
     _read_only({*writable, *copied, *PRIVATE})
     _drop_privileges()
+
+
+def _private_devices() -> None:
+    """A /dev of the worker's own with the few devices that it may open: as root it could else open every disk."""
+    found = [path for pattern in DEVICES for path in sorted(Path("/dev").glob(pattern)) if not path.is_dir()]
+    held = {path: os.open(path, os.O_PATH) for path in found}
+    _mount("tmpfs", "/dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "size=1m,mode=755")
+    for path, descriptor in held.items():
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        _mount(f"/proc/self/fd/{descriptor}", str(path), None, MS_BIND)
+        os.close(descriptor)
+    os.mkdir("/dev/shm")
+    os.symlink("/proc/self/fd", "/dev/fd")
 
 
 def _read_only(spared: set[str]) -> None:
@@ -93,7 +112,7 @@ def _read_only(spared: set[str]) -> None:
         try:
             _mount(None, point, None, MS_REMOUNT | MS_BIND | MS_RDONLY | flags)
         except SandboxFailed:
-            if point == "/":
+            if point in ("/", "/sys"):
                 raise
 
 
