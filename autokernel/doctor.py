@@ -30,8 +30,8 @@ NO_SANDBOX = ("a candidate's family of processes is watched, and killed by signa
               "root, in a container with --cap-add SYS_ADMIN, or where user namespaces are allowed")
 WITHOUT_SANDBOX = ("sandbox: a candidate shares this machine's files, network and user id; run candidates you do not trust in a container "
                    "or a virtual machine of their own")
-WITH_SANDBOX = ("sandbox: seccomp, cgroups and another user are not used; a candidate can read every file that you can and your environment, "
-                "and compilers run outside")
+WITH_SANDBOX = ("sandbox: seccomp, cgroups and another user are not used; a candidate can read every file that you can and your "
+                "environment, and compilers run outside")
 NOT_COVERED = (
     "limits: memory and processes of a candidate are bounded by deadlines and by what the machine allows, not by a cgroup",
     "GPU work of a frozen process goes on; an opponent that is slower beside the candidate than alone is timed once more in fresh "
