@@ -26,6 +26,7 @@ class Audit:
     weak: tuple[str, ...] = ()  # controls that pass on the problem's own inputs
     unscorable: tuple[str, ...] = ()  # controls that pass on every kind of inputs
     judged: tuple[str, ...] = ()  # kinds of inputs that the controls met
+    blind: float | None = None  # share of the outputs' elements below their own bound; above the rules' share the problem is weak
     oracle: str = ""
     reason: str = ""
     input_bytes: int = 0
@@ -51,19 +52,20 @@ def audit_problem(problem: ProblemLike, executor: Executor, rules: Rules = STRIC
     session = None
     try:
         session = Session(executor, problem, rules)
-        kinds = [*rules.extended_kinds, *rules.edge_kinds]
-        found = session.ask("audit", session.deadline(2 + len(kinds)), {}, kinds=kinds)
+        found = session.audited(rules)
     except ProblemFault as fault:
         status = fault.kind if fault.kind in STATUSES else "reference fails"
         return Audit(problem.uid, problem.hash, rules.label, status, reason=fault.message, seconds=round(time.monotonic() - start, 2))
     finally:
         if session is not None:
             session.close()
-    status = "unscorable" if found["unscorable"] else "weak" if found["weak"] else "scorable"
+    weak = found["weak"] or found["blind"] > rules.blind_share
+    status = "unscorable" if found["unscorable"] else "weak" if weak else "scorable"
     facts = session.facts
     return Audit(
         problem.uid, problem.hash, rules.label, status, weak=tuple(found["weak"]), unscorable=tuple(found["unscorable"]),
-        judged=tuple(found["judged"]), oracle=found["oracle"], input_bytes=facts["input_bytes"], output_bytes=facts["output_bytes"],
+        judged=tuple(found["judged"]), blind=found["blind"], oracle=found["oracle"],
+        input_bytes=facts["input_bytes"], output_bytes=facts["output_bytes"],
         weight_bytes=facts["weight_bytes"], flops=facts["flops"], eager_ms=facts["eager_ms"], roofline_ms=session.roofline_ms,
         seconds=round(time.monotonic() - start, 2),
     )

@@ -45,7 +45,7 @@ def _figures(actual, eager, delta, change, out, n, error, change_all, times, ulp
         largest = tl.maximum(largest, off)
         squares += off * off
         wrongs += wrong.to(tl.float64)
-        blind += ((tl.abs(expected) < limit) & inside).to(tl.float64)
+        blind += ((tl.abs(expected) < limit) & (expected != 0.0) & inside).to(tl.float64)
     top = tl.max(best, 0)
     row = out + tl.program_id(0) * 6
     tl.store(row, top)

@@ -13,9 +13,9 @@ from typing import Any
 from autokernel import gate, measure, performance
 from autokernel.errors import JudgeDied
 from autokernel.executor.broker import Executor
-from autokernel.executor.faults import COMPILE_BASELINE, ProblemFault, WorkerFault
+from autokernel.executor.faults import COMPILE_BASELINE, DOES_NOT_FIT, ProblemFault, WorkerFault
 from autokernel.executor.nursery import WorkerHandle
-from autokernel.records import INCUMBENT_FAILS, Candidate, Comparison, Evaluation, Verdict
+from autokernel.records import INCUMBENT_FAILS, UNSCORABLE, WEAK, Candidate, Comparison, Evaluation, Verdict
 from autokernel.rules import Rules
 from autokernel.session import BuildRefused, ProblemLike, Session, build
 
@@ -38,7 +38,18 @@ def evaluate(problem: ProblemLike, candidate: Candidate, *, rules: Rules, execut
         except JudgeDied:
             if attempt == 1:
                 return run.refused("smoke", "kills the judge: the trusted process died twice while this candidate was attached")
+        except _NoRoom as found:
+            if attempt == 1:
+                return run.refused(found.stage, f"leaves the judge no memory, which had enough before it came: {found}")
     raise AssertionError("unreachable")
+
+
+class _NoRoom(Exception):
+    """The judge ran out of memory beside a candidate, and had enough for this problem before."""
+
+    def __init__(self, stage: str, message: str) -> None:
+        super().__init__(message)
+        self.stage = stage
 
 
 def session_for(problem: ProblemLike, rules: Rules, executor: Executor) -> Session:
@@ -83,7 +94,12 @@ class _Run:
             with self.timed("problem"):
                 session = self.session = session_for(self.problem, self.rules, self.executor)
                 session.refresh(self.rules, incumbent)
+                unscorable = self._audit(session)
+                if unscorable:
+                    return self.refused("problem", unscorable)
                 opponents = self._opponents(session, incumbent, against)
+                for calls in {session.calls, 1} if opponents else ():
+                    session.null(calls)  # now, while no candidate is there that could slow it
         except ProblemFault as fault:
             return self.refused("problem", f"{fault.kind}: {fault.message}")
         worker: WorkerHandle | None = None
@@ -102,6 +118,8 @@ class _Run:
             self.log = fault.digest
             return self.refused("build", f"{fault.reason}{_last_line(fault.digest)}")
         except ProblemFault as fault:
+            if fault.kind == DOES_NOT_FIT and worker is not None:
+                raise _NoRoom(self._stage(), fault.message) from fault
             return self.refused("problem", f"{fault.kind}: {fault.message}")
         except WorkerFault as fault:
             self.log = worker.text.text(0.2) if worker else session.logs.get("last", "")
@@ -112,6 +130,17 @@ class _Run:
                 with self.timed("stop"):
                     self.executor.stop(worker)
         return self._evaluation(refusal)
+
+    def _audit(self, session: Session) -> str:
+        """Why no candidate may be judged on this problem, or nothing; labels a weak one."""
+        found = session.audited(self.rules)
+        if found["unscorable"] and self.rules.second_process:  # fewer checks than strict's are no reason to give a problem up
+            return f"{UNSCORABLE}: {', '.join(found['unscorable'])} would pass every check, and take no work"
+        if found["weak"]:
+            self.labels.append(f"{WEAK}: {', '.join(found['weak'])} would pass on its own inputs")
+        elif found["blind"] > self.rules.blind_share:
+            self.labels.append(f"{WEAK}: {found['blind']:.0%} of its outputs lie below their error bound")
+        return ""
 
     def _opponents(self, session: Session, incumbent: Candidate | None, against: Sequence[str]) -> dict[str, WorkerHandle]:
         opponents = {"eager": session.opponent("eager")}
@@ -222,8 +251,8 @@ class _Run:
         if not self.comparisons or self.session is None or not self.session.alive:
             return ""
         made = self.comparisons[0]
-        resolution = measure.resolution_us(self.session.null(made.candidate.calls_per_window), made.candidate.calls_per_window, made.pairs)
-        return "window" if resolution < 0.02 * made.candidate.median_ms * 1e3 else f"within +-{resolution:.1f} us"
+        slack = self.session.null(made.candidate.calls_per_window).slack_us(made.candidate.calls_per_window)
+        return "window" if slack < 0.02 * made.candidate.median_ms * 1e3 else f"within +-{slack:.1f} us"
 
 
 class _JudgedCalls:
@@ -257,9 +286,9 @@ class _JudgedCalls:
         """An earlier input set again among fresh ones."""
         return self.session.ask("repeat", self.session.deadline(2 * repeats + 2), {"worker": self.worker}, repeats=repeats)
 
-    def second_process(self) -> Mapping[str, Any]:
-        """The same candidate in a fresh process with other weights."""
-        other = self.session.start(self.run.candidate, self.artifact, second=True)
+    def second_process(self, weights: str) -> Mapping[str, Any]:
+        """The same candidate in a fresh process with other weights: neutral parameters "moved" in construction, or "loaded" by name."""
+        other = self.session.start(self.run.candidate, self.artifact, weights=weights)
         try:
             limit = self.run.rules.deadlines.first_call_s
             return self.session.ask("fresh", self.session.deadline(1) + limit, {"worker": other}, second=True, count=1, timeout_s=limit)

@@ -17,7 +17,7 @@ from autokernel.records import INCUMBENT_FAILS, Candidate, Evaluation
 from autokernel.rules import QUICK, STRICT, Rules
 from autokernel.run_folder import RunFolder, describe
 from autokernel.standing import Standing
-from autokernel.trials import Outcome, Trial
+from autokernel.trials import Outcome, Trial, keeps
 from autokernel.workspace import Workspace
 
 
@@ -154,8 +154,7 @@ class _Search:
         incumbent = self.standing.incumbent
         opponents = self.options.search_against if incumbent else ("eager",)
         evaluation = self._evaluated(candidate, self.options.inner, opponents, incumbent)
-        comparison = evaluation.against("incumbent" if incumbent else "eager")
-        keep = evaluation.accepted and comparison is not None and comparison.low > self.options.inner.looks.keep_above
+        keep = keeps(evaluation, incumbent.evaluation if incumbent else None, self.options.inner.looks.keep_above)
         trial = Trial(
             iteration=self.standing.iterations + 1, phase="search", decision="kept" if keep else "reverted", evaluation=evaluation,
             proposer=candidate.proposer or self.proposer.name, parent=candidate.parent, note=candidate.note,

@@ -14,7 +14,8 @@ from typing import Any
 from autokernel.records import Comparison, Measurement
 from autokernel.rules import Looks, Rules
 
-FLOOR_MS = 1e-3  # a net window below this cannot be told from the null
+FLOOR_MS = 1e-3  # a net call below this cannot be told from the null
+NULL_ALPHA = 0.01  # two-sided error of the null's interval
 PROTOCOL = "window/1"
 
 
@@ -48,33 +49,51 @@ def median_interval(values: Sequence[float], alpha: float) -> Interval:
 
 @dataclass(frozen=True)
 class Null:
-    """The empty window: its median and spread (interquartile range), ms a window."""
+    """The empty window, ms: its median with an interval's ends, its spread (interquartile range), and the least that it could be,
+    for a worker that does none of the shim's part of it."""
 
     median_ms: float
+    low_ms: float
+    high_ms: float
     spread_ms: float
+    least_ms: float
+
+    def slack_us(self, calls: int) -> float:
+        """How far a call's net time can be off, us: by the null's own uncertainty, and by what a worker may leave out."""
+        return max(self.high_ms - self.low_ms, self.median_ms - self.least_ms) * 1e3 / calls
 
 
-def null_of(samples_ms: Sequence[float]) -> Null:
-    """Median and interquartile range of null windows."""
+def null_of(samples_ms: Sequence[float], least_ms: Sequence[float]) -> Null:
+    """The null from windows with and without the shim's part."""
     quarters = statistics.quantiles(samples_ms, n=4) if len(samples_ms) > 1 else [samples_ms[0]] * 3
-    return Null(statistics.median(samples_ms), quarters[2] - quarters[0])
+    found = median_interval(samples_ms, NULL_ALPHA)
+    return Null(found.median, found.low, found.high, quarters[2] - quarters[0], min(found.low, median_interval(least_ms, NULL_ALPHA).low))
 
 
-def net(window_ms: float, null: Null, calls: int) -> float:
-    """One call's time in ms, the null taken off."""
-    return max(window_ms - null.median_ms, FLOOR_MS * calls) / calls
+def net(window_ms: float, null_ms: float, calls: int, floor_ms: float = 0.0) -> float:
+    """One call's time in ms, the null taken off; no less than the floor of a window."""
+    return max(window_ms - null_ms, floor_ms, FLOOR_MS * calls) / calls
 
 
 def comparison(against: str, windows: Mapping[str, Sequence[float]], null: Null, calls: int, alpha: float) -> Comparison:
-    """A Comparison from raw windows in ms (`candidate_ms`, `opponent_ms`, one each a pair)."""
-    ours = tuple(net(w, null, calls) for w in windows["candidate_ms"])
-    theirs = tuple(net(w, null, calls) for w in windows["opponent_ms"])
-    ratios = [math.log(o / c) for c, o in zip(ours, theirs, strict=True)]
-    interval = median_interval(ratios, alpha)
+    """A Comparison from raw windows in ms (`candidate_ms`, `opponent_ms`, one each a pair).
+
+    The interval holds for every null within its own interval; net times end at the null's spread, below which nothing is resolved.
+    """
+    def ratios(ours_ms: float, theirs_ms: float) -> Interval:
+        sides = zip(windows["candidate_ms"], windows["opponent_ms"], strict=True)
+        return median_interval([math.log(net(o, theirs_ms, calls, null.spread_ms) / net(c, ours_ms, calls, null.spread_ms))
+                                for c, o in sides], alpha)
+
+    middle = ratios(null.median_ms, null.median_ms)
+    ends = [middle, ratios(null.low_ms, null.low_ms), ratios(null.high_ms, null.high_ms)]
+    low, high = min(end.low for end in ends), max(end.high for end in ends)
+    sides = [Measurement(tuple(net(window, null.median_ms, calls, null.spread_ms) for window in windows[key]), calls, PROTOCOL,
+                         null.median_ms) for key in ("candidate_ms", "opponent_ms")]
     return Comparison(
-        against=against, speedup=math.exp(interval.median), low=math.exp(interval.low), high=math.exp(interval.high),
-        confidence=interval.confidence, pairs=len(ratios), candidate=Measurement(ours, calls, PROTOCOL, null.median_ms),
-        opponent=Measurement(theirs, calls, PROTOCOL, null.median_ms),
+        against=against, speedup=math.exp(middle.median), low=math.exp(low), high=math.exp(high), confidence=middle.confidence,
+        pairs=len(windows["candidate_ms"]), candidate=sides[0], opponent=sides[1],
+        verified_low=math.exp(min(low, ratios(null.least_ms, null.high_ms).low)),
     )
 
 
@@ -141,11 +160,6 @@ def roofline_ms(facts: Mapping[str, Any], ceilings: Mapping[str, Any]) -> float:
     rates: list[tuple[float, float]] = [(size, rate) for size, rate in ceilings["copy"]]
     _, rate = min(rates, key=lambda entry: abs(math.log(max(moved, 1) / entry[0])))
     return float(max(moved / rate, facts["flops"] / ceilings["gemm_flops"])) * 1e3
-
-
-def resolution_us(null: Null, calls: int, pairs: int) -> float:
-    """What a median over `pairs` windows can tell apart, us a call: the null's spread over calls and root of pairs."""
-    return null.spread_ms * 1e3 / calls / math.sqrt(max(pairs, 1))
 
 
 def precision_class(rms: Sequence[float], ieee: Sequence[float], output_rms: Sequence[float], rules: Rules) -> str:

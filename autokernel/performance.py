@@ -21,7 +21,7 @@ def compare(session: Session, worker: WorkerHandle, name: str, opponent: WorkerH
 
     def pairs(count: int, first: int) -> Mapping[str, Any]:
         return session.ask("pairs", session.deadline(2 * count * calls), {"candidate": worker, "opponent": opponent}, calls=calls,
-                           count=count, first=first, limit_s=looks.first_look_s if first == 0 else looks.budget_s,
+                           count=count, first=first, fewest=looks.fewest, limit_s=looks.first_look_s if first == 0 else looks.budget_s,
                            slower_below=looks.slower_below)
 
     got = measure.compare(name, pairs, session.null(calls), calls, session.rules, time.monotonic)
@@ -33,7 +33,7 @@ def control(session: Session, worker: WorkerHandle, opponent: WorkerHandle, many
     null, rules = session.null(1), session.rules
     for _ in range(CONTROL_TRIES):
         got = session.ask("pairs", session.deadline(2 * rules.control_pairs), {"candidate": worker, "opponent": opponent}, calls=1,
-                          count=rules.control_pairs, first=0, limit_s=rules.looks.budget_s, slower_below=0.0)
+                          count=rules.control_pairs, first=0, fewest=3, limit_s=rules.looks.budget_s, slower_below=0.0)
         if "wrong" in got:
             return _wrong(got)
         one = measure.comparison(many.against, got, null, 1, rules.looks.alpha[-1])
@@ -49,9 +49,10 @@ def interference(session: Session, comparisons: Sequence[Comparison], opponents:
         before = session.alone(made.against, opponents[made.against], reuse=True)
         after = session.alone(made.against, opponents[made.against], reuse=False)
         null = session.null(session.calls)
-        alone = measure.median_interval([measure.net(window, null, session.calls) for window in before + after], 0.01)
+        nets = [measure.net(window, null.median_ms, session.calls, null.spread_ms) for window in before + after]
+        alone = measure.median_interval(nets, 0.01)
         beside = measure.median_interval(made.opponent.samples_ms, 0.01)
-        if made.pairs >= session.rules.looks.pairs[0] and beside.low > session.rules.interference * alone.high:
+        if beside.low > session.rules.interference * alone.high:
             return (f"interference: {made.against} takes {beside.median:.4g} ms a call beside this candidate and {alone.median:.4g} ms "
                     "alone; leave nothing running")
     return ""

@@ -17,7 +17,10 @@ from autokernel.errors import InternalError
 STAGES = ("build", "smoke", "shape_sweep", "stability", "determinism", "edge_cases", "performance")
 """Where an evaluation can be refused, in order. The middle five are the correctness gate."""
 
-PROBLEM_FAULTS = ("reference fails", "does not fit", "unscorable")
+UNSCORABLE, WEAK = "unscorable", "weak problem"
+"""How a reason, and a label, begin where answers without work pass all checks, or those on the problem's own inputs."""
+
+PROBLEM_FAULTS = ("reference fails", "does not fit", UNSCORABLE)
 """How the reason of a refusal by "problem" begins where the problem itself is at fault, so that nothing would judge it here."""
 
 INCUMBENT_FAILS = "incumbent fails"
@@ -85,8 +88,11 @@ class Comparison:
     pairs: int
     candidate: Measurement
     opponent: Measurement
+    verified_low: float  # the lower end should the candidate have done none of the shim's work that windows hold
 
     def __post_init__(self) -> None:
+        if self.verified_low > self.low:
+            raise InternalError(f"the verified lower end {self.verified_low} is above the interval's own, {self.low}; check the caller.")
         if not (self.low <= self.speedup <= self.high):
             raise InternalError(f"speedup {self.speedup} lies outside its interval [{self.low}, {self.high}]; check the caller.")
         if self.pairs != len(self.candidate.samples_ms) or self.pairs != len(self.opponent.samples_ms):

@@ -31,6 +31,7 @@ class Looks:
     alpha: tuple[float, ...]
     budget_s: float  # wall time of one comparison; then the interval stands as it is
     first_look_s: float  # the first look may take this long, so that slow problems get an interval at all
+    fewest: int = 6  # no budget ends a comparison before: with three pairs every eighth of two equal kernels looks faster
     keep_above: float = 1.01  # keep only if the interval's lower end exceeds this speedup
     tie_within: float = 0.01  # an interval inside 1 +- this is a tie
     slower_below: float = 0.67  # three first pairs all below this speedup end the comparison
@@ -72,13 +73,13 @@ class Rules:
 
 
 STRICT = Rules(
-    name="strict", version=1,
+    name="strict", version=2,
     looks=Looks(pairs=(12, 24, 48, 96), alpha=(0.001, 0.002, 0.003, 0.004), budget_s=2.0, first_look_s=5.0),
     own_sets=3, extended_kinds=("negated", "scaled", "difference", "sparse"), edge_kinds=("zeros", "constant", "large", "denormal"),
     repeats=2, second_process=True, fresh_every=1,
 )
 QUICK = Rules(
-    name="quick", version=1,
+    name="quick", version=2,
     looks=Looks(pairs=(12, 24), alpha=(0.001, 0.002), budget_s=0.4, first_look_s=2.5),
     own_sets=1, extended_kinds=("difference",), edge_kinds=(), repeats=1, second_process=False, fresh_every=25,
 )

@@ -54,12 +54,14 @@ class Session:
         self.logs: dict[str, str] = {}
         self._nulls: dict[int, measure.Null] = {}
         self._alone: dict[str, list[float]] = {}
+        self._audits: dict[str, dict[str, Any]] = {}
         memory = int(executor.machine().get("memory_bytes") or CPU_MEMORY_BYTES)
         if executor.memory_gb is not None:
             memory = min(memory, int(executor.memory_gb * 1e9))
         numbers = {"bound_times_error": rules.bound_times_error, "bound_ulps": rules.bound_ulps, "rms_times_error": rules.rms_times_error,
                    "large_set_bytes": rules.large_set_bytes, "later_call_floor_s": rules.deadlines.later_call_floor_s,
-                   "later_call_times_eager": rules.deadlines.later_call_times_eager, "pool_bytes": int(memory * POOL_SHARE)}
+                   "later_call_times_eager": rules.deadlines.later_call_times_eager, "blind_share": rules.blind_share,
+                   "pool_bytes": int(memory * POOL_SHARE)}
         self.facts = executor.open_problem(problem.source, problem.uid, numbers, rules.deadlines.problem_s)
         self.generation = executor.generation
         self.evaluations = 0
@@ -95,8 +97,11 @@ class Session:
         self._champion = champion
         self.evaluations += 1
 
-    def start(self, candidate: Candidate, artifact: Path | None, *, second: bool = False) -> WorkerHandle:
-        """A new process with the candidate built into a model. Raises BuildRefused (import) or WorkerFault (constructor)."""
+    def start(self, candidate: Candidate, artifact: Path | None, *, weights: str = "first") -> WorkerHandle:
+        """A new process with the candidate built into a model. Raises BuildRefused (import) or WorkerFault (constructor).
+
+        `weights`: "first", or of a second seed, with neutral parameters "moved" while it is constructed or "loaded" by name after.
+        """
         extensions = self.extensions(candidate)
         worker = self.executor.spawn(writable=[self.kernels(candidate)], copied=[extensions] if extensions.exists() else [])
         try:
@@ -107,7 +112,7 @@ class Session:
                 raise BuildRefused(fault.message, worker.text.text()) from fault
             self.executor.attach(worker)
             limit = self.rules.deadlines.first_call_s
-            self.ask("construct", limit + 30, {"worker": worker}, second=second, timeout_s=limit)
+            self.ask("construct", limit + 30, {"worker": worker}, weights=weights, timeout_s=limit)
         except BaseException as error:
             self.logs["last"] = worker.text.text(0.2)
             self.executor.stop(worker)
@@ -145,7 +150,7 @@ class Session:
             self.executor.load(worker, self.problem.source, "python", class_name="Model", compiled=compiled,
                                deadline_s=self.rules.deadlines.import_s)
             self.executor.attach(worker)
-            self.ask("construct", limit + 30, {"worker": worker}, second=False, timeout_s=limit)
+            self.ask("construct", limit + 30, {"worker": worker}, weights="first", timeout_s=limit)
             answer = self.ask("fresh", self.deadline(1) + limit, {"worker": worker}, second=False, count=1, timeout_s=limit)
         except WorkerFault as fault:
             log = worker.text.text(0.2)
@@ -158,11 +163,11 @@ class Session:
         return worker
 
     def null(self, calls: int) -> measure.Null:
-        """Null windows of that many calls, from the eager baseline's worker."""
+        """Null windows of that many calls, from the eager baseline's worker; first taken while no candidate lives."""
         if calls not in self._nulls:
             eager = self.opponent("eager")
             answer = self.ask("null", self.deadline(calls * NULL_WINDOWS), {"worker": eager}, calls=calls, count=NULL_WINDOWS)
-            self._nulls[calls] = measure.null_of(answer["ms"])
+            self._nulls[calls] = measure.null_of(answer["ms"], answer["least_ms"])
         return self._nulls[calls]
 
     def alone(self, name: str, worker: WorkerHandle, *, reuse: bool) -> list[float]:
@@ -172,6 +177,13 @@ class Session:
                               limit_s=self.rules.looks.budget_s)
             self._alone[name] = answer["ms"]
         return self._alone[name]
+
+    def audited(self, rules: Rules) -> dict[str, Any]:
+        """What answers without work pass under these rules (executor/audit.py); asked once."""
+        if rules.label not in self._audits:
+            kinds = [*rules.extended_kinds, *rules.edge_kinds]
+            self._audits[rules.label] = self.ask("audit", self.deadline(2 + len(kinds)), {}, kinds=kinds)
+        return self._audits[rules.label]
 
     def close(self) -> None:
         """End this problem's workers."""

@@ -16,6 +16,16 @@ FINISHED = ("champion", "none", "unjudged")
 """Outcomes that a resumed run does not try again; "missing" and "error" are tried again."""
 
 
+def keeps(evaluation: Evaluation, incumbent: Evaluation | None, above: float) -> bool:
+    """Whether a search goes on from this candidate: faster than the incumbent (eager, where there is none) by an interval whose lower
+    end is above `above`; and not slower against eager than the incumbent was when it was kept, for an incumbent can hold back."""
+    comparison = evaluation.against("incumbent" if incumbent else "eager")
+    if not evaluation.accepted or comparison is None or comparison.low <= above:
+        return False
+    now, then = evaluation.against("eager"), incumbent.against("eager") if incumbent else None
+    return now is None or then is None or now.high >= then.low
+
+
 @dataclass(frozen=True)
 class RunHeader:
     """How a run began. Rules, torch and device must be the same for every command that goes on with it."""

@@ -16,11 +16,12 @@ from autokernel import durable, ledger, run_folder, store, workspace
 from autokernel.loop import LoopOptions
 from autokernel.moveon import MoveOn
 from autokernel.records import STAGES, Candidate, Comparison, Evaluation, Measurement, Verdict
+from autokernel.rules import QUICK, STRICT
 from autokernel.run import run_level
 from autokernel.run_folder import RunFolder
 from autokernel.trials import RunHeader
 
-HEADER = RunHeader(rules="strict/1", torch="2.13.0", device="cpu", origin="script", version="0.1.0", machine={"cpus": 2})
+HEADER = RunHeader(rules=STRICT.label, torch="2.13.0", device="cpu", origin="script", version="0.1.0", machine={"cpus": 2})
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,10 @@ def worth(source):
 
 def comparison(against, speedup, margin=0.005):
     return Comparison(against, speedup, speedup - margin, speedup + margin, 0.99, 2, Measurement((1.0, 1.0), 1, "window/1", 0.1),
-                      Measurement((speedup, speedup), 1, "window/1", 0.1))
+                      Measurement((speedup, speedup), 1, "window/1", 0.1), speedup - margin)
 
 
-def evaluation(problem, candidate, rules="quick/1", accepted=True, comparisons=(), **more):
+def evaluation(problem, candidate, rules=QUICK.label, accepted=True, comparisons=(), **more):
     stages = STAGES[:6] if accepted else STAGES[:2]
     verdicts = [Verdict(stage, True) for stage in stages]
     if not accepted and more.get("refused_by", "smoke") in STAGES:

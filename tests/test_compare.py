@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from autokernel import compare  # noqa: E402  needs torch
+from autokernel.executor.slices import by_slice  # noqa: E402
 
 BOUND = compare.Bound(error=1e-6, change=0.0, times=32.0, ulps=4.0, rms=1e-5)
 
@@ -89,3 +90,29 @@ def test_the_fused_kernel_gives_the_chunked_figures() -> None:
     done = subprocess.run([sys.executable, "-c", FUSED], env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True,
                           timeout=120, check=False)
     assert done.stdout.strip() == "same", done.stderr[-2000:]
+
+
+def test_the_quick_look_never_passes_what_the_close_one_refuses() -> None:
+    torch.manual_seed(0)
+    eager = torch.randn(3 * compare.SCREEN // 2)
+    assert compare.surely_within(eager + 1e-6, eager, BOUND)
+    for place in (0, compare.SCREEN, eager.numel() - 1):
+        for value in (float("nan"), float("inf"), float(eager[place]) + 3.3e-5):
+            wrong = eager.clone()
+            wrong[place] = value
+            assert not compare.surely_within(wrong, eager, BOUND)
+    crowded = eager + 2e-5  # no element is out of bound, all together are
+    assert not compare.floating_error(crowded, eager, None, BOUND).within and not compare.surely_within(crowded, eager, BOUND)
+    assert not compare.surely_within(eager, eager, compare.Bound(1e-6, torch.zeros(eager.numel()), 32.0, 4.0, 1e-5))
+
+
+def test_errors_slice_by_slice_follow_the_slices() -> None:
+    errors = torch.ones(128, 3) * torch.tensor([1e-6, 1.0, 1e-3])
+    local = by_slice(errors.reshape(-1), (128, 3)).reshape(128, 3)
+    assert torch.allclose(local, 2.0 * errors)  # rows of 3 say nothing, columns of 128 do
+    assert torch.equal(by_slice(errors[:8].reshape(-1), (8, 3)), torch.full((24,), 2.0))  # no slice is large enough
+
+
+def test_zero_answers_are_not_blind() -> None:
+    eager = torch.cat([torch.zeros(50), torch.full((25,), 1e-6), torch.ones(25)])
+    assert compare.floating_error(eager, eager, None, BOUND).blind == 0.25

@@ -255,3 +255,15 @@ class ModelNew(nn.Module):
     assert made.accepted, made.reason
     assert made.comparisons == () and made.labels == ("interpreted: judged for correctness, not timed",)
     assert judge(executor, source.replace("* scale, mask", "* scale * 1.001, mask"), builder="triton").refused_by == "smoke"
+
+
+def test_an_interrupted_request_is_not_answered_by_its_late_reply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with Executor("cpu", tmp_path) as executor:
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr("autokernel.executor.control.receive", interrupted)
+            executor.open_problem("import torch", "L1/1", {}, 10)
+        generation = executor.generation
+        assert executor.ceilings().keys() >= {"copy", "gemm_flops"} and executor.generation == generation + 1

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 torch = pytest.importorskip("torch")
-from autokernel.executor.link import LinkFailed, WorkerLink  # noqa: E402  needs torch
+from autokernel.executor.faults import LinkFailed  # noqa: E402  needs torch
+from autokernel.executor.link import WorkerLink  # noqa: E402
 from autokernel.executor.nursery import Nursery  # noqa: E402
 
 SOURCE = """
@@ -21,6 +22,14 @@ class ModelNew(torch.nn.Module):
         if self.way == "transposed": return y.t().contiguous().t()
         if self.way == "expanded": return y[:1].expand(4, 6)
         if self.way == "sliced": return torch.cat([y, y])[4:]
+        if self.way == "far apart":
+            held = torch.zeros(4, 6, 4096)
+            held[:, :, 7] = y
+            return held[:, :, 7]
+        if self.way == "rows far apart":
+            held = torch.zeros(4, 4096)
+            held[:, 64:70] = y
+            return held[:, 64:70]
         return y
 """
 
@@ -45,7 +54,7 @@ def linked(nursery: Nursery, way: str) -> WorkerLink:
     return link
 
 
-@pytest.mark.parametrize("way", ["plain", "transposed", "sliced"])
+@pytest.mark.parametrize("way", ["plain", "transposed", "sliced", "far apart", "rows far apart"])
 def test_a_window_gives_every_calls_output_from_where_it_lies(nursery: Nursery, way: str) -> None:
     link = linked(nursery, way)
     sets = [(torch.randn(4, 6),), (torch.randn(4, 6),)]

@@ -68,6 +68,19 @@ def test_only_an_interval_above_the_threshold_is_kept(run):
     assert (outcome.status, outcome.stopped_by, outcome.iterations, outcome.kept) == ("champion", "proposer", 4, 1)
 
 
+def test_an_incumbent_that_holds_back_does_not_make_the_next_one_faster(run):
+    class Sandbagged(script.ScriptedEvaluate):
+        def __call__(self, problem, candidate, *, rules, incumbent=None, against=("eager",)):
+            found = super().__call__(problem, candidate, rules=rules, incumbent=incumbent, against=against)
+            slow = tuple(script.comparison("incumbent", 2.0) if c.against == "incumbent" else c for c in found.comparisons)
+            return replace(found, comparisons=slow)  # whatever comes is twice as fast as the incumbent says it is
+
+    search_problem(PROBLEM, script.ScriptedProposer([text(1, 1.5), text(2, 1.2), text(3, 1.51)]), Sandbagged(), run,
+                   LoopOptions(move_on=OFF))
+    trials = [(t.iteration, t.decision) for t in run.ledger.contents.of("L1/1") if t.phase == "search"]
+    assert trials == [(1, "kept"), (2, "reverted"), (3, "kept")]  # 1.2x eager is not what 1.5x eager was kept for
+
+
 def test_only_the_final_measurement_is_reported(run):
     class Drifting(script.ScriptedEvaluate):
         def __call__(self, problem, candidate, *, rules, incumbent=None, against=("eager",)):
@@ -99,8 +112,8 @@ def test_a_refused_recheck_goes_back_to_the_last_kept_one_that_passes(run):
                       ("search", 4, "kept"), ("search", 5, "reverted"), ("final", 4, "kept")]
     assert outcome.speedup == 1.25
     log = subprocess.run(["git", "log", "--format=%s"], cwd=run.workspaces / "L1_1", capture_output=True, text=True, check=True).stdout
-    assert log.splitlines()[1:3] == ["back to iteration 1: strict/1 refused iteration 2 (smoke)",
-                                     "back to iteration 2: strict/1 refused iteration 3 (smoke)"]
+    assert log.splitlines()[1:3] == ["back to iteration 1: strict/2 refused iteration 2 (smoke)",
+                                     "back to iteration 2: strict/2 refused iteration 3 (smoke)"]
 
 
 def test_a_refused_final_goes_back_too(run):
@@ -125,8 +138,8 @@ def test_the_history_shows_the_later_refusal(run):
 
     texts = [text(1, 1.5, strict=False), text(2, 1.0), text(3, 1.0)]
     search_problem(PROBLEM, Watching(texts), script.ScriptedEvaluate(), run, LoopOptions(move_on=OFF, strict_within=1))
-    assert seen[1] == [(True, "quick/1")]
-    assert seen[2] == [(False, "strict/1"), (True, "quick/1")]
+    assert seen[1] == [(True, "quick/2")]
+    assert seen[2] == [(False, "strict/2"), (True, "quick/2")]
 
 
 def test_where_nothing_is_faster_the_best_right_one_is_the_champion(run):

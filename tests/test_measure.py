@@ -11,7 +11,11 @@ from autokernel import measure
 from autokernel.records import Comparison, Measurement
 from autokernel.rules import QUICK, STRICT
 
-NULL = measure.Null(0.0, 0.01)
+NULL = measure.Null(0.0, 0.0, 0.0, 0.01, 0.0)  # median, interval, spread, least; ms
+
+
+def exactly(ms: float, spread: float = 0.0) -> measure.Null:
+    return measure.Null(ms, ms, ms, spread, ms)
 
 
 @pytest.mark.parametrize(("n", "alpha", "low", "high", "confidence"), [
@@ -31,17 +35,17 @@ def test_no_values_have_no_interval() -> None:
 
 def pair(ours: list[float], theirs: list[float], calls: int) -> Comparison:
     windows = {"candidate_ms": [t * calls for t in ours], "opponent_ms": [t * calls for t in theirs]}
-    return measure.comparison("eager", windows, measure.Null(0.0, 0.0), calls, 0.05)
+    return measure.comparison("eager", windows, exactly(0.0), calls, 0.05)
 
 
 def test_a_comparison_is_the_median_log_ratio_of_net_times() -> None:
-    made = measure.comparison("eager", {"candidate_ms": [3.0] * 12, "opponent_ms": [5.0] * 12}, measure.Null(1.0, 0.0), 2, 0.001)
+    made = measure.comparison("eager", {"candidate_ms": [3.0] * 12, "opponent_ms": [5.0] * 12}, exactly(1.0), 2, 0.001)
     assert made.speedup == pytest.approx(2.0) and made.low == pytest.approx(2.0) and made.candidate.samples_ms[0] == 1.0
     assert made.candidate.null_ms == 1.0 and made.pairs == 12
 
 
 def test_a_window_below_the_null_counts_as_the_floor() -> None:
-    assert measure.net(1.0, measure.Null(2.0, 0.1), 4) == measure.FLOOR_MS
+    assert measure.net(1.0, 2.0, 4) == measure.FLOOR_MS and measure.net(1.0, 2.0, 4, 0.1) == 0.025
 
 
 def test_looks_end_when_decided_and_go_on_when_not() -> None:
@@ -112,3 +116,23 @@ def test_precision_is_classed_by_the_ratio_of_rms_errors(ours: float, label: str
 
 def test_a_measurement_knows_its_median() -> None:
     assert Measurement((3.0, 1.0, 2.0), 1, "window/1", 0.0).median_ms == 2.0
+
+
+def test_an_uncertain_null_cannot_make_equal_code_faster() -> None:
+    # windows of 1.0 and 1.1 ms around a null of 0.95 +- 0.1: as it stands the null would say 3x
+    null = measure.Null(0.95, 0.85, 0.99, 0.05, 0.85)
+    made = measure.comparison("eager", {"candidate_ms": [1.0] * 12, "opponent_ms": [1.1] * 12}, null, 1, 0.001)
+    assert made.speedup == pytest.approx(0.15 / 0.05) and made.low == pytest.approx(0.25 / 0.15)
+    assert made.high == pytest.approx(3.0)  # at a null of 0.99 the floor, its spread, holds 0.01 ms at 0.05
+    assert null.slack_us(4) == pytest.approx(0.14e3 / 4)
+
+
+def test_the_verified_lower_end_takes_the_shims_work_off_the_opponent_alone() -> None:
+    null = measure.Null(1.0, 1.0, 1.0, 0.0, 0.9)  # a worker may leave out 0.1 ms of the window
+    made = measure.comparison("eager", {"candidate_ms": [1.2] * 12, "opponent_ms": [1.4] * 12}, null, 1, 0.001)
+    assert made.low == pytest.approx(2.0) and made.verified_low == pytest.approx(0.4 / 0.3)
+
+
+def test_the_null_is_an_interval_and_never_more_than_its_least() -> None:
+    found = measure.null_of([1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8], [0.7, 0.8, 0.9] * 3)
+    assert (found.median_ms, found.low_ms, found.high_ms) == (1.4, 1.0, 1.8) and found.least_ms == 0.7

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from autokernel.compare import as_real
 from autokernel.executor.bench import Bench
 from autokernel.executor.draws import tensors
 from autokernel.executor.oracle import InputSet
@@ -16,8 +17,9 @@ def audit(bench: Bench, kinds: list[str]) -> dict[str, Any]:
     """Which controls pass on the problem's own inputs (`weak`), and which on every kind besides (`unscorable`).
 
     Kinds beyond the problem's range are tried only for controls that pass on its own inputs; `judged` names those that could be.
+    `blind`: share of the outputs' elements that lie below their own bound, so that zeros would pass there.
     """
-    own = bench.judged("own", 0)
+    blind, own = bench.blindness(), bench.judged("own", 0)
     passing = _passing(bench, own, controls(bench, own))
     survivors, judged = set(passing), ["own"]
     for kind in kinds:
@@ -28,7 +30,8 @@ def audit(bench: Bench, kinds: list[str]) -> dict[str, Any]:
             continue
         judged.append(kind)
         survivors &= _passing(bench, made, {name: c for name, c in controls(bench, made).items() if name in survivors})
-    return {"weak": sorted(passing), "unscorable": sorted(survivors), "judged": judged, "oracle": bench.oracle.why_eager or "fp64"}
+    return {"weak": sorted(passing), "unscorable": sorted(survivors), "judged": judged, "oracle": bench.oracle.why_eager or "fp64",
+            "blind": blind}
 
 
 def controls(bench: Bench, made: InputSet) -> dict[str, list[Tensor]]:
@@ -38,7 +41,7 @@ def controls(bench: Bench, made: InputSet) -> dict[str, list[Tensor]]:
     answers = {
         "zeros": [torch.zeros_like(leaf) for leaf in made.outputs],
         "a constant": [torch.full_like(leaf, _middle(leaf)) for leaf in made.outputs],
-        "another input's answer": bench.oracle.eager(bench.code.draw_kind(made.kind, other_seed), other_seed),
+        "another input's answer": [as_real(o) for o in bench.oracle.eager(bench.code.draw_kind(made.kind, other_seed), other_seed)],
     }
     like = [leaf for leaf in tensors(inputs) if leaf.shape == made.outputs[0].shape and leaf.dtype == made.outputs[0].dtype]
     if len(made.outputs) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -12,12 +12,13 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from autokernel import compare
-from autokernel.executor import families
+from autokernel.executor import wire
 from autokernel.executor.draws import ProblemCode, ProblemFailed
-from autokernel.executor.link import LinkFailed, Window, WorkerLink, input_bytes
+from autokernel.executor.faults import LinkFailed
+from autokernel.executor.link import Window, WorkerLink, input_bytes
 from autokernel.executor.oracle import InputSet, Oracle, output_rms
+from autokernel.executor.slices import by_slice
 
-WARM_WINDOWS = 2
 SPARE_BYTES = 2 << 30  # beside one set: with less free device memory the judge gives back what its allocator holds unused
 KEEP_INPUT_BYTES = 1 << 30  # judged sets with larger inputs redraw them from their seed
 
@@ -32,6 +33,7 @@ class Bench:
         self.oracle = Oracle(self.code, self.next_seed() & 0x7FFFFFFF)
         self.second: Oracle | None = None
         self.sets: dict[tuple[str, int], InputSet] = {}
+        self.uneven: dict[int, Tensor] = {}  # outputs bounded slice by slice: the errors that timed calls may have there
         first = self.code.draw(self.next_seed())
         self.expected = self.oracle.inspect(first, self.oracle.seed)
         if not self.expected:
@@ -61,21 +63,22 @@ class Bench:
         for _ in range(3):
             self._synchronise()
             start = time.perf_counter()
-            self.oracle.eager(self.oracle._given(inputs), 1)
+            self.oracle.eager(self.oracle.given(inputs), 1)
             self._synchronise()
             times.append((time.perf_counter() - start) * 1e3)
         return min(times)
 
     def _count_flops(self, inputs: tuple[Any, ...]) -> int:
         with FlopCounterMode(display=False) as counter:
-            self.oracle.eager(self.oracle._given(inputs), 1)
+            self.oracle.eager(self.oracle.given(inputs), 1)
         return int(counter.get_total_flops())
 
     def _synchronise(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def _deadline(self, calls: int) -> float:
+    def deadline(self, calls: int) -> float:
+        """Seconds a window of that many calls may take."""
         return float(max(self.rules["later_call_floor_s"], self.rules["later_call_times_eager"] * self.eager_ms * calls / 1e3))
 
     def redraw(self) -> dict[str, Any]:
@@ -83,16 +86,28 @@ class Bench:
         self.sets, self.second = {}, None
         return {}
 
-    def construct(self, *, worker: WorkerLink, second: bool, timeout_s: float) -> dict[str, Any]:
-        """Have a worker build its model, from the first weight seed or a second one."""
-        oracle = self.oracle
-        if second:
-            if self.second is None:
-                self.second = Oracle(self.code, self.next_seed() & 0x7FFFFFFF)
-                self.second.inspect(self.code.draw(self.next_seed()), 1)
-            oracle = self.second
-        worker.construct(oracle.seed, self.code.init_arguments(oracle.seed), timeout_s)
-        return {}
+    def construct(self, *, worker: WorkerLink, weights: str, timeout_s: float) -> dict[str, Any]:
+        """Have a worker build its model. `weights`: "first", or of a second seed with neutral parameters "moved" in construction, or
+        "loaded" by name after it. `neutral`: how many parameters are moved."""
+        if weights == "first":
+            worker.construct(self.oracle.seed, self.code.init_arguments(self.oracle.seed), timeout_s)
+            return {"neutral": 0}
+        oracle = self._second()
+        arguments = self.code.init_arguments(oracle.seed)
+        worker.construct(oracle.seed, arguments, timeout_s, moved=weights == "moved" and oracle.neutral > 0,
+                         state=dict(oracle.model.named_parameters()) if weights == "loaded" else None)
+        return {"neutral": oracle.neutral}
+
+    def _second(self) -> Oracle:
+        """The model of a second weight seed, its neutral parameters moved unless that makes its answer not finite."""
+        if self.second is None:
+            seed, inputs = self.next_seed() & 0x7FFFFFFF, self.code.draw(self.next_seed())
+            self.second = Oracle(self.code, seed, moved=True)
+            answers = self.second.inspect(inputs, 1)
+            if not all(bool(leaf.isfinite().all()) for leaf in answers if leaf.is_floating_point()):
+                self.second = Oracle(self.code, seed)
+                self.second.inspect(inputs, 1)
+        return self.second
 
     def judged(self, kind: str, index: int, *, keep: bool = True) -> InputSet:
         """The pool's set of that kind and number, made where it is not there; large ones keep no inputs and are not pooled."""
@@ -121,30 +136,57 @@ class Bench:
         if kind != "own" and made.why_skipped:
             return {"skipped": made.why_skipped}
         inputs = made.inputs if made.inputs is not None else self.code.draw_kind(kind, made.seed)
-        window = self._window(worker, [inputs], made.seed, timeout_s or self._deadline(1))
+        window = self.patient_window(worker, [inputs], made.seed, timeout_s or self.deadline(1))
         changed = None if self.oracle.mutates else worker.unchanged([inputs])
         errors = [self.judge(made, number, answer) for number, answer in enumerate(window.outputs[0])]
-        return {"figures": [_plain(error) for error in errors], "changed_input": changed, "ieee_rms": made.ieee_rms,
+        return {"figures": [plain(error) for error in errors], "changed_input": changed, "ieee_rms": made.ieee_rms,
                 "eager_rms": self.oracle.errors[kind].rms, "output_rms": [output_rms(o) for o in made.outputs],
                 "oracle": self.oracle.why_eager, "event_ms": window.event_ms}
 
     def judge(self, made: InputSet, number: int, answer: Tensor) -> compare.ErrorFigures:
         """Figures of one output tensor against a judged set's oracle."""
         eager, delta, change = made.outputs[number], made.deltas[number], made.changes[number]
+        answer = compare.as_real(answer)
         if not eager.is_floating_point():
             return compare.exact_error(answer, eager, delta)
-        bound = self.oracle.bound(made.kind, number, change, self.rules["bound_times_error"], self.rules["bound_ulps"],
-                                  self.rules["rms_times_error"], output_rms(eager))
+        bound = self._bound(made.kind, number, eager, change)
+        if number in self.uneven and delta is not None and change is not None:
+            local = torch.maximum(change, by_slice(delta.abs(), tuple(eager.shape)))
+            bound = replace(bound, error=0.0, change=local)
         return compare.floating_error(answer, eager, delta, bound)
 
-    def _judge_fresh(self, eager: Tensor, number: int, answer: Tensor) -> compare.ErrorFigures:
+    def judge_fresh(self, eager: Tensor, number: int, answer: Tensor) -> compare.ErrorFigures:
+        """Figures of output `number` on a new draw, against eager's own answer."""
+        eager, answer = compare.as_real(eager), compare.as_real(answer)
         if not eager.is_floating_point():
             return compare.exact_error(answer, eager, None)
+        return compare.floating_error(answer, eager, None, self.fresh_bound(eager, number))
+
+    def fresh_bound(self, eager: Tensor, number: int) -> compare.Bound:
+        """What `judge_fresh` allows."""
         if "own" not in self.oracle.errors:
             self.judged("own", 0)
-        bound = self.oracle.bound("own", number, None, self.rules["bound_times_error"], self.rules["bound_ulps"],
-                                  self.rules["rms_times_error"], output_rms(eager))
-        return compare.floating_error(answer, eager, None, bound)
+        bound = self._bound("own", number, eager, None)
+        return replace(bound, error=0.0, change=self.uneven[number]) if number in self.uneven else bound
+
+    def _bound(self, kind: str, number: int, eager: Tensor, change: Tensor | None) -> compare.Bound:
+        return self.oracle.bound(kind, number, change, self.rules["bound_times_error"], self.rules["bound_ulps"],
+                                 self.rules["rms_times_error"], output_rms(eager))
+
+    def blindness(self) -> float:
+        """Largest share, over the outputs, of elements below their bound on the problem's own inputs, where zeros would pass.
+
+        Where it is above the rules' share, that output is bounded slice by slice from here on, and the share is what is left.
+        """
+        own, worst = self.judged("own", 0), 0.0
+        for number, leaf in enumerate(own.outputs):
+            blind = self.judge(own, number, leaf).blind
+            delta, change = own.deltas[number], own.changes[number]
+            if blind > self.rules["blind_share"] and number not in self.uneven and delta is not None and change is not None:
+                self.uneven[number] = by_slice(torch.maximum(delta.abs(), change), tuple(leaf.shape))
+                blind = self.judge(own, number, leaf).blind
+            worst = max(worst, blind)
+        return worst
 
     def _trim(self) -> None:
         """Give the judge's unused memory back to the device where a worker, or the float64 oracle, could lack it."""
@@ -154,17 +196,22 @@ class Bench:
         if free < self.input_bytes + 2 * self.output_bytes + SPARE_BYTES:
             torch.cuda.empty_cache()
 
-    def _window(self, worker: WorkerLink, sets: list[tuple[Any, ...]], seed: int, timeout_s: float, null: bool = False) -> Window:
+    def window(self, worker: WorkerLink, sets: list[tuple[Any, ...]], seed: int, timeout_s: float,
+               order: int = wire.GO) -> Window:
+        """One window of one call a set; raises LinkFailed where the worker is at fault."""
         self._trim()
-        arguments: dict[str, Any] = {"seed": seed if self.oracle.random else 0, "timeout_s": timeout_s,
-                                     "clone_aliases": self.oracle.aliases, "null": null}
+        return worker.window(sets, self.expected, self.oracle.signature, seed=seed if self.oracle.random else 0, timeout_s=timeout_s,
+                             clone_aliases=self.oracle.aliases, order=order)
+
+    def patient_window(self, worker: WorkerLink, sets: list[tuple[Any, ...]], seed: int, timeout_s: float) -> Window:
+        """A window whose time does not count: where memory runs out, what the judge holds unused may be what the worker lacks."""
         try:
-            return worker.window(sets, self.expected, self.oracle.signature, **arguments)
+            return self.window(worker, sets, seed, timeout_s)
         except LinkFailed as fault:
             if not fault.out_of_memory or self.device.type != "cuda":
                 raise
-        torch.cuda.empty_cache()  # what the judge holds unused may be what the worker lacks
-        return worker.window(sets, self.expected, self.oracle.signature, **arguments)
+        torch.cuda.empty_cache()
+        return self.window(worker, sets, seed, timeout_s)
 
     def fresh(self, *, worker: WorkerLink, second: bool, count: int, timeout_s: float | None = None) -> dict[str, Any]:
         """`count` calls on new draws compared with eager (of the second weights where `second`); stops at the first wrong one."""
@@ -173,12 +220,12 @@ class Bench:
         for _ in range(count):
             seed = self.next_seed()
             inputs = self.code.draw(seed)
-            expected = oracle.eager(self.oracle._given(inputs), seed)
-            window = self._window(worker, [inputs], seed, timeout_s or self._deadline(1))
-            worst = [_plain(self._judge_fresh(e, n, a)) for n, (e, a) in enumerate(zip(expected, window.outputs[0], strict=True))]
+            expected = oracle.eager(self.oracle.given(inputs), seed)
+            window = self.patient_window(worker, [inputs], seed, timeout_s or self.deadline(1))
+            worst = [plain(self.judge_fresh(e, n, a)) for n, (e, a) in enumerate(zip(expected, window.outputs[0], strict=True))]
             if not all(figure["within"] for figure in worst):
                 break
-        return {"figures": worst}
+        return {"figures": worst, "neutral": oracle.neutral}
 
     def repeat(self, *, worker: WorkerLink, repeats: int) -> dict[str, Any]:
         """Does an earlier input set give the same answer again? Largest difference of candidate and of eager to themselves.
@@ -192,13 +239,13 @@ class Bench:
         def run(*wanted: int) -> list[list[Tensor]]:
             given = [sets[s] if s in sets else self.code.draw(s) for s in wanted]
             # a forward that draws is seeded with seed + position, so the repeated set always comes first
-            return self._window(worker, given, seeds[0], self._deadline(len(wanted))).outputs
+            return self.patient_window(worker, given, seeds[0], self.deadline(len(wanted))).outputs
 
         before = run(seeds[0], seeds[1]) if small else run(seeds[0])
         overwritten = False
         if small:
             alone = self._eager_pair(seeds, sets)
-            overwritten = not all(self._judge_fresh(e, n, a).within for n, (e, a) in enumerate(zip(alone, before[0], strict=True)))
+            overwritten = not all(self.judge_fresh(e, n, a).within for n, (e, a) in enumerate(zip(alone, before[0], strict=True)))
         spread = 0.0
         for other in seeds[2:]:
             again = run(seeds[0], other) if small else run(seeds[0])
@@ -207,87 +254,12 @@ class Bench:
         return {"spread": spread, "eager_spread": eager_spread, "overwritten": overwritten}
 
     def _eager_pair(self, seeds: list[int], sets: dict[int, tuple[Any, ...]]) -> list[Tensor]:
-        return self.oracle.eager(self.oracle._given(sets[seeds[0]]), seeds[0])
+        return self.oracle.eager(self.oracle.given(sets[seeds[0]]), seeds[0])
 
     def _eager_spread(self, seed: int) -> float:
         inputs = self.code.draw(seed)
-        runs = [self.oracle.eager(self.oracle._given(inputs), seed) for _ in range(4)]
+        runs = [self.oracle.eager(self.oracle.given(inputs), seed) for _ in range(4)]
         return max(_spread(runs[0], other) for other in runs[1:])
-
-    def null(self, *, worker: WorkerLink, calls: int, count: int) -> dict[str, Any]:
-        """Windows in which forward returns ready outputs: what lending, two round trips and copying cost alone, in ms."""
-        sets = [self.code.draw(self.next_seed()) for _ in range(calls)]
-        self._window(worker, sets, 1, self._deadline(calls))
-        return {"ms": [self._window(worker, sets, 1, self._deadline(calls), null=True).ms for _ in range(count + 1)][1:]}
-
-    def alone(self, *, worker: WorkerLink, calls: int, count: int, limit_s: float) -> dict[str, Any]:
-        """Window times of one worker on fresh sets with nobody beside it, in ms; one warm window does not count.
-
-        After `limit_s` seconds three must do.
-        """
-        times: list[float] = []
-        start = time.monotonic()
-        while len(times) < count + 1 and (len(times) < 4 or time.monotonic() - start < limit_s):
-            seed = self.next_seed()
-            sets = [self.code.draw(seed + call) for call in range(calls)]
-            answers = [self.oracle.eager(self.oracle._given(given), seed + call) for call, given in enumerate(sets)]
-            window = self._window(worker, sets, seed, self._deadline(calls))
-            wrong = self._check_window(window, answers, worker, sets)  # as in a pair, so that the device is in the same state
-            if wrong is not None:
-                raise ProblemFailed("a baseline gave a wrong answer while it was timed alone")
-            times.append(window.ms)
-        return {"ms": times[1:]}
-
-    def pairs(self, *, candidate: WorkerLink, opponent: WorkerLink, calls: int, count: int, first: int, limit_s: float,
-              slower_below: float) -> dict[str, Any]:
-        """`count` pairs of windows on fresh sets, order alternating; every output compared. Pair numbers begin at `first`.
-
-        `first` 0 is preceded by windows that do not count. Stops early after `limit_s` seconds, or after three pairs that are all
-        below the speedup `slower_below`.
-        """
-        start = time.monotonic()
-        times: dict[str, list[float]] = {"candidate_ms": [], "opponent_ms": [], "candidate_event_ms": [], "opponent_event_ms": []}
-        for number in range(first - (WARM_WINDOWS if first == 0 else 0), first + count):
-            seed = self.next_seed()
-            sets = [self.code.draw(seed + call) for call in range(calls)]
-            answers = [self.oracle.eager(self.oracle._given(given), seed + call) for call, given in enumerate(sets)]
-            order = [("candidate", candidate, opponent), ("opponent", opponent, candidate)]
-            for name, link, other in order if number % 2 == 0 else reversed(order):
-                window = self._timed(link, other, sets, seed)
-                wrong = self._check_window(window, answers, link, sets)
-                if wrong is not None:
-                    return {"wrong": name, **wrong}
-                if number >= first:
-                    times[f"{name}_ms"].append(window.ms)
-                    times[f"{name}_event_ms"].append(window.event_ms)
-                del window
-            if number - first >= 2 and time.monotonic() - start > limit_s:
-                break
-            ratios = [o / c for c, o in zip(times["candidate_ms"], times["opponent_ms"], strict=True)]
-            if first == 0 and number == 2 and max(ratios) < slower_below:
-                break
-        return dict(times)
-
-    def _timed(self, link: WorkerLink, other: WorkerLink, sets: list[tuple[Any, ...]], seed: int) -> Window:
-        families.freeze(other.keeper)
-        try:
-            for _ in range(3):
-                window = self._window(link, sets, seed, self._deadline(len(sets)))
-                if not window.reopened:
-                    break
-            return window
-        finally:
-            families.thaw(other.keeper)
-
-    def _check_window(self, window: Window, answers: list[list[Tensor]], link: WorkerLink,
-                      sets: list[tuple[Any, ...]]) -> dict[str, Any] | None:
-        for outputs, expected in zip(window.outputs, answers, strict=True):
-            for number, (answer, eager) in enumerate(zip(outputs, expected, strict=True)):
-                error = self._judge_fresh(eager, number, answer)
-                if not error.within:
-                    return {"output": number, "figures": [_plain(error)], "changed_input": None}
-        changed = None if self.oracle.mutates else link.unchanged(sets)
-        return None if changed is None else {"output": 0, "figures": [], "changed_input": changed}
 
 
 def _spread(left: list[Tensor], right: list[Tensor]) -> float:
@@ -295,10 +267,11 @@ def _spread(left: list[Tensor], right: list[Tensor]) -> float:
     worst = 0.0
     for a, b in zip(left, right, strict=True):
         if not compare.identical(a, b):
-            difference = (a.double() - b.double()).abs().nan_to_num_(nan=float("inf"))
+            difference = (compare.as_real(a).double() - compare.as_real(b).double()).abs().nan_to_num_(nan=float("inf"))
             worst = max(worst, float(difference.max()), 5e-324)
     return worst
 
 
-def _plain(error: compare.ErrorFigures) -> dict[str, Any]:
+def plain(error: compare.ErrorFigures) -> dict[str, Any]:
+    """Figures as a dict of JSON values."""
     return {**asdict(error), "within": error.within}

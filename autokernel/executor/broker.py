@@ -40,6 +40,7 @@ class Executor:
         self.cpus = tuple(sorted(os.sched_getaffinity(0)))
         self.nursery = Nursery(device, store, self.folder, self.cpus, compiles=compiles)
         self.generation = 0  # rises when the judge was restarted and with it everything it held was lost
+        self._unanswered = False  # the judge was asked something and its reply not awaited
         self._counter = 0
         self.why_no_sandbox = ""
         self._judge: Service | None = None
@@ -75,6 +76,9 @@ class Executor:
         return self.nursery.sandboxed
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._judge is not None and self._unanswered:
+            self._judge.end()
+            self._judge = None
         for worker in list(self.nursery.workers.values()):
             self.stop(worker)
         if self._judge is not None:
@@ -104,9 +108,12 @@ class Executor:
 
         Raises WorkerFault, ProblemFault, JudgeDied.
         """
+        if self._judge is not None and self._unanswered:
+            self._restart_judge()  # a request was interrupted here; its late reply must not answer this one
         if self._judge is None:
             raise InternalError("the judge is not running; use Executor as a context manager.")
         sock, overrun = self._judge.sock, False
+        self._unanswered = True
         try:
             sock.settimeout(deadline_s)
             control.send(sock, {"order": order, **arguments}, fds)
@@ -125,6 +132,7 @@ class Executor:
             if order == "open":
                 raise ProblemFault(REFERENCE_FAILS, "the judge's process died while it ran the problem's code") from error
             raise JudgeDied(f"the judge's process died during '{order}'; run again with --debug if it happens twice.") from error
+        self._unanswered = False
         if reply.pop("ok"):
             return reply
         if reply["who"] == "worker":
@@ -135,6 +143,7 @@ class Executor:
 
     def _restart_judge(self) -> None:
         self.generation += 1
+        self._unanswered = False
         if self._judge is not None:
             self._judge.end()
             self._judge = None

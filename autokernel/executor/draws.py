@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from autokernel.executor import neutral
+
 
 class ProblemFailed(Exception):
     """The problem's own code failed or its answer is none that can be judged; the message says where."""
@@ -65,8 +67,13 @@ class ProblemCode:
         torch.manual_seed(seed)
         with torch.device(self.device):
             model = self.model_class(*arguments)
-        moved: torch.nn.Module = model.to(self.device)
-        return moved
+        there: torch.nn.Module = model.to(self.device)
+        return there
+
+    def moved_model(self, seed: int) -> tuple[torch.nn.Module, int]:
+        """As `model`, with neutral parameters moved; and how many were."""
+        with neutral.moved(seed) as count:
+            return self.model(seed), count[0]
 
     def draw(self, seed: int) -> tuple[Any, ...]:
         """One set of the problem's own inputs."""

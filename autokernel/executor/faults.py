@@ -9,6 +9,16 @@ REFERENCE_FAILS, DOES_NOT_FIT, COMPILE_BASELINE = "reference fails", "does not f
 """What is wrong with a problem. The first two end it (records.PROBLEM_FAULTS), the third costs one opponent."""
 
 
+class LinkFailed(Exception):
+    """A request to a worker did not end well. `kind`: died, deadline, protocol, raised, contract, unreadable."""
+
+    def __init__(self, kind: str, message: str, *, out_of_memory: bool = False) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.out_of_memory = out_of_memory
+
+
 class WorkerFault(Exception):
     """The candidate's process failed. `kind`: died, deadline, protocol, raised, contract, unreadable, killed the judge, missing."""
 

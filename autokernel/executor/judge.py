@@ -18,7 +18,9 @@ import torch
 from autokernel.executor import audit, ceilings, control, wire
 from autokernel.executor.bench import Bench
 from autokernel.executor.draws import ProblemFailed
-from autokernel.executor.link import LinkFailed, WorkerLink
+from autokernel.executor.faults import LinkFailed
+from autokernel.executor.link import WorkerLink
+from autokernel.executor.stopwatch import Stopwatch
 
 PR_SET_PDEATHSIG = 1
 
@@ -30,6 +32,7 @@ class Judge:
         self.device = torch.device(device)
         self.links: dict[str, WorkerLink] = {}
         self.bench: Bench | None = None
+        self.stopwatch: Stopwatch | None = None
 
     def hello(self) -> dict[str, Any]:
         """Facts about this process's software and device."""
@@ -46,11 +49,12 @@ class Judge:
         """Run a problem's code and learn its facts; forgets the problem before."""
         self.close_problem()
         self.bench = Bench(source, name, seed, rules, self.device)
+        self.stopwatch = Stopwatch(self.bench)
         return self.bench.facts()
 
     def close_problem(self) -> None:
         """Drop everything of the open problem."""
-        self.bench = None
+        self.bench = self.stopwatch = None
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -86,7 +90,7 @@ class Judge:
             elif order == "ceilings":
                 reply = ceilings.measure(self.device)
             else:
-                if self.bench is None:
+                if self.bench is None or self.stopwatch is None:
                     raise ProblemFailed("a problem must be open first")
                 for role in ("worker", "candidate", "opponent"):
                     if role in message:
@@ -94,7 +98,7 @@ class Judge:
                 if order == "audit":
                     return {"ok": True, **audit.audit(self.bench, message["kinds"])}
                 self._make_room(order, [link for link in message.values() if isinstance(link, WorkerLink)])
-                reply = getattr(self.bench, order)(**message)
+                reply = getattr(self.stopwatch if order in ("null", "alone", "pairs") else self.bench, order)(**message)
             return {"ok": True, **reply}
         except LinkFailed as error:
             return {"ok": False, "who": "worker", "kind": error.kind, "message": error.message, "worker": side}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import mmap
 import os
 import pickle
+import secrets
 import socket
 import time
 from dataclasses import dataclass, field
@@ -15,22 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autokernel.executor import cuda_driver, wire
+from autokernel.executor import cuda_driver, families, wire
 from autokernel.executor.draws import map_tensors, tensors
-from autokernel.executor.faults import CONTRACT, DEADLINE, DIED, PROTOCOL, RAISED, UNREADABLE
+from autokernel.executor.faults import CONTRACT, DEADLINE, DIED, PROTOCOL, RAISED, UNREADABLE, LinkFailed
+from autokernel.executor.snapshot import Snapshot
 
 ALIGNMENT = 512
 GRAIN = 2 << 20  # a CUDA handle opens a whole allocation; below this size the driver would pack ours with others
-
-
-class LinkFailed(Exception):
-    """A request to a worker did not end well. `kind`: died, deadline, protocol, raised, contract, unreadable."""
-
-    def __init__(self, kind: str, message: str, *, out_of_memory: bool = False) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
-        self.out_of_memory = out_of_memory
 
 
 @dataclass
@@ -58,14 +49,14 @@ class WorkerLink:
 
     def __init__(self, sock: socket.socket, pid: int, keeper: int, device: torch.device) -> None:
         self.sock, self.pid, self.keeper, self.device = sock, pid, keeper, device
-        self.sequence = 15  # the broker used smaller ones
+        self.sequence = 0
         self.lent: _Lent | None = None
-        self.opened: dict[bytes, tuple[int, int, Tensor]] = {}
+        self.snapshot = Snapshot(pid, device)
         self.peak_bytes = 0
 
     def request(self, kind: int, *, calls: int = 0, seed: int = 0, body: Any = None, timeout_s: float, fd: int | None = None) -> wire.Reply:
         """Send one request and wait for its reply. Raises LinkFailed unless the status is OK."""
-        self.sequence += 1
+        self.sequence = secrets.randbits(63)  # not to be foreseen: a reply must wait for its request
         try:
             self.sock.settimeout(timeout_s)
             wire.send_request(self.sock, wire.Request(kind, calls, self.sequence, seed, b"" if body is None else pickle.dumps(body)))
@@ -86,38 +77,47 @@ class WorkerLink:
             raise LinkFailed(CONTRACT, wire.CODE_TEXT[reply.code])
         return reply
 
-    def construct(self, seed: int, arguments: list[Any], timeout_s: float) -> None:
-        """Have the worker build its model."""
-        self.request(wire.CONSTRUCT, seed=seed, body=map_tensors(arguments, lambda t: t.cpu()), timeout_s=timeout_s)
+    def construct(self, seed: int, arguments: list[Any], timeout_s: float, *, moved: bool = False,
+                  state: dict[str, Tensor] | None = None) -> None:
+        """Have the worker build its model: with neutral parameters `moved`, or with those of `state` loaded by name afterwards."""
+        terms = {"arguments": map_tensors(arguments, lambda t: t.cpu()), "moved": moved,
+                 "state": None if state is None else {name: tensor.detach().cpu() for name, tensor in state.items()}}
+        self.request(wire.CONSTRUCT, seed=seed, body=terms, timeout_s=timeout_s)
 
     def window(self, sets: list[tuple[Any, ...]], expected: list[Tensor], signature: bytes, *, seed: int, timeout_s: float,
-               clone_aliases: bool = False, null: bool = False) -> Window:
+               clone_aliases: bool = False, order: int = wire.GO) -> Window:
         """One window: lend the sets' inputs, have forward called once for each, copy the outputs here.
 
         `expected` and `signature` describe one call's outputs; another structure, shape, dtype or device is a broken contract.
-        The clock runs from before the inputs are readable until the copies are complete.
+        The clock runs from before the inputs are readable until the copies are complete. The worker's family stands still while
+        inputs come in and, on the CPU, while outputs are read: the null takes that time off, so no work may hide behind it.
         """
         layout, plan_calls = self._lay_out(sets)
         poison = [leaf.numel() * leaf.element_size() for leaf in expected for _ in sets]
-        plan = {"calls": plan_calls, "poison": poison, "keep_outputs": null, "clone_aliases": clone_aliases}
+        plan = {"calls": plan_calls, "poison": poison, "keep_outputs": order != wire.GO, "clone_aliases": clone_aliases}
         self.request(wire.PREPARE, body=plan, timeout_s=timeout_s)
         copies = [[torch.empty_like(leaf) for leaf in expected] for _ in sets]
+        for target in (target for call in copies for target in call if self.device.type == "cpu"):
+            target.zero_()  # the first touch of a page can take longer than copying it, and not always the same time
         lent = self._lent_bytes()
-        opened = len(self.opened)
+        opened = self.snapshot.openings
         self._synchronise()
-        start = time.perf_counter()
-        for offset, flat in layout:
-            lent[offset:offset + flat.numel() * flat.element_size()].view(flat.dtype).copy_(flat)
-        self._synchronise()
-        reply = self.request(wire.GO_NULL if null else wire.GO, calls=len(sets), seed=seed, timeout_s=timeout_s)
-        self._check_structure(reply, expected, signature, len(sets))
-        frames = iter(reply.tensors)
-        for call in copies:
-            for target in call:
-                self._copy(next(frames), target)
-        self._synchronise()
-        ms = (time.perf_counter() - start) * 1e3
-        return Window(ms, reply.event_ms, copies, reopened=len(self.opened) > opened)
+        families.freeze(self.keeper)
+        try:
+            start = time.perf_counter()
+            for offset, flat in layout:
+                lent[offset:offset + flat.numel() * flat.element_size()].view(flat.dtype).copy_(flat)
+            self._synchronise()
+            families.thaw(self.keeper)
+            reply = self.request(order, calls=len(sets), seed=seed, timeout_s=timeout_s)
+            if self.device.type == "cpu":
+                families.freeze(self.keeper)
+            self._check_structure(reply, expected, signature, len(sets))
+            self.snapshot.take(list(zip(reply.tensors, (target for call in copies for target in call), strict=True)))
+            ms = (time.perf_counter() - start) * 1e3
+        finally:
+            families.thaw(self.keeper)
+        return Window(ms, reply.event_ms, copies, reopened=self.snapshot.openings > opened)
 
     def unchanged(self, sets: list[tuple[Any, ...]]) -> int | None:
         """Position of the first input (counting tensors of all sets) that no longer holds what was lent, or None."""
@@ -174,7 +174,7 @@ class WorkerLink:
         target = torch.zeros(wire.BEACON_SIZE, device=self.device)
         expected = torch.full_like(target, wire.BEACON_VALUE)
         self._check_structure(wire.Reply(reply.status, 0, 0, 0.0, 0, wire.signature(b"[T]"), reply.tensors), [target], b"T", 1)
-        self._copy(reply.tensors[0], target)
+        self.snapshot.take([(reply.tensors[0], target)])
         if not torch.equal(target, expected):
             raise LinkFailed(UNREADABLE, "its memory does not hold what it says")
 
@@ -186,15 +186,9 @@ class WorkerLink:
         """Have an idle worker give its memory back, and take back what was lent; the next window lends anew."""
         if self.lent is None:
             return
-        self._close_mappings()
+        self.snapshot.close()
         self.request(wire.RELEASE, timeout_s=30)
         self._take_back()
-
-    def _close_mappings(self) -> None:
-        self._synchronise()
-        for pointer, _, _ in self.opened.values():
-            cuda_driver.close_handle(pointer)
-        self.opened = {}
 
     def _take_back(self) -> None:
         if self.lent is not None and self.lent.pointer:
@@ -225,43 +219,13 @@ class WorkerLink:
             if frame.on_device != (self.device.type == "cuda"):
                 raise LinkFailed(CONTRACT, f"output {which} must be on {self.device}")
 
-    def _copy(self, frame: wire.TensorFrame, target: Tensor) -> None:
-        if target.numel() == 0:
-            return
-        elements = 1 + sum((size - 1) * stride for size, stride in zip(frame.shape, frame.strides, strict=True))
-        size = elements * target.element_size()
-        if self.device.type == "cuda":
-            base = self._mapping(frame.handle)
-            if frame.offset + size > base.numel() or frame.offset % target.element_size():
-                raise LinkFailed(UNREADABLE, "an output must lie inside the allocation that its handle opens")
-            target.copy_(base[frame.offset:frame.offset + size].view(target.dtype).as_strided(frame.shape, frame.strides))
-        elif frame.strides == tuple(target.stride()):
-            _read_process(self.pid, frame.address, target.data_ptr(), size)
-        else:
-            if size > max(64 * target.numel() * target.element_size(), GRAIN):
-                raise LinkFailed(UNREADABLE, "an output must not span far more memory than its elements")
-            flat = torch.empty(elements, dtype=target.dtype)
-            _read_process(self.pid, frame.address, flat.data_ptr(), size)
-            target.copy_(flat.as_strided(frame.shape, frame.strides))
-
-    def _mapping(self, handle: bytes) -> Tensor:
-        if handle not in self.opened:
-            try:
-                pointer = cuda_driver.open_handle(handle)
-                base, size = cuda_driver.extent(pointer)
-            except cuda_driver.DriverError as error:
-                raise LinkFailed(UNREADABLE, f"an output's memory cannot be opened ({error})") from error
-            view = torch.as_tensor(cuda_driver.ArrayView(base, size), device=self.device)
-            self.opened[handle] = (pointer, size, view)
-        return self.opened[handle][2]
-
     def _synchronise(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     def close(self) -> None:
         """Wait for copies, close mappings, free the lent memory, hang up. Before the worker is killed."""
-        self._close_mappings()
+        self.snapshot.close()
         self._take_back()
         self.sock.close()
 
@@ -270,24 +234,6 @@ def _flat(tensor: Tensor) -> Tensor:
     """The tensor's extent in memory as a 1-D tensor: covers any strides, expanded ones included."""
     elements = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
     return tensor.as_strided((elements,), (1,), tensor.storage_offset())
-
-
-class _Span(ctypes.Structure):
-    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
-
-
-def _read_process(pid: int, address: int, target: int, size: int) -> None:
-    """Copy `size` bytes from another process's memory to ours. A short read raises LinkFailed(UNREADABLE)."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.process_vm_readv.restype = ctypes.c_ssize_t
-    done = 0
-    while done < size:
-        step = min(size - done, 1 << 30)
-        local, remote = _Span(target + done, step), _Span(address + done, step)
-        got = libc.process_vm_readv(pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0)
-        if got <= 0:
-            raise LinkFailed(UNREADABLE, f"an output cannot be read where it should be ({os.strerror(ctypes.get_errno())})")
-        done += got
 
 
 def input_bytes(given: tuple[Any, ...]) -> int:

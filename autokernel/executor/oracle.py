@@ -7,6 +7,7 @@ element, how much it changes when every floating input and weight moves by one u
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +33,7 @@ class KindError:
 
 @dataclass
 class InputSet:
-    """One draw: private inputs, eager's outputs, and for judged sets the float64 oracle's figures (flat, float32)."""
+    """One draw: private inputs, eager's outputs (complex ones as their parts), and the float64 oracle's figures (flat, float32)."""
 
     kind: str
     seed: int
@@ -47,9 +48,13 @@ class InputSet:
 class Oracle:
     """Eager and float64 answers of one model; keeps eager's errors by kind."""
 
-    def __init__(self, code: ProblemCode, seed: int) -> None:
+    def __init__(self, code: ProblemCode, seed: int, *, moved: bool = False) -> None:
         self.code, self.seed = code, seed
-        self.model = code.model(seed)
+        self.neutral = 0  # neutral parameters that were moved
+        if moved:
+            self.model, self.neutral = code.moved_model(seed)
+        else:
+            self.model = code.model(seed)
         self.errors: dict[str, KindError] = {}
         self.why_eager = ""  # why eager float32 is the oracle, empty where float64 is
         self.random = False
@@ -109,7 +114,7 @@ class Oracle:
 
     def _judged_set(self, kind: str, seed: int) -> InputSet:
         inputs = self.code.draw_kind(kind, seed)
-        outputs = self.eager(self._given(inputs), seed)
+        outputs = [compare.as_real(o) for o in self.eager(self.given(inputs), seed)]
         made = InputSet(kind, seed, inputs, outputs)
         floating = [o.is_floating_point() for o in outputs]
         exact = None if self.why_eager else self._float64(inputs)
@@ -132,11 +137,11 @@ class Oracle:
                     _raise_to_difference(change, o.reshape(-1), c.reshape(-1))
             del other
         if exact is not None:
-            made.ieee_rms = self._ieee_rms(inputs, seed, exact, outputs)
+            made.ieee_rms = self._ieee_rms(inputs, seed, exact, made.deltas)
         self._learn(made)
         return made
 
-    def _given(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def given(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """What forward is called with: a copy where the reference changes its inputs."""
         return map_tensors(inputs, torch.clone) if self.mutates else inputs
 
@@ -154,7 +159,7 @@ class Oracle:
                 leaves, signature = self._flatten(model(*raised))
             if signature != self.signature:
                 raise ProblemFailed("float64 must give the same structure and gives another")
-            return [leaf.contiguous() for leaf in leaves]
+            return [compare.as_real(leaf.contiguous()) for leaf in leaves]
         except torch.cuda.OutOfMemoryError:
             raise
         except Exception as error:  # any failure of the problem in float64 means eager is the oracle, and is recorded
@@ -163,18 +168,19 @@ class Oracle:
 
     def _moved_eager(self, inputs: tuple[Any, ...], seed: int) -> list[Tensor]:
         moved = map_tensors(inputs, lambda t: _one_ulp(t) if t.is_floating_point() else t.clone() if self.mutates else t)
-        return self.eager(moved, seed)
+        return [compare.as_real(o) for o in self.eager(moved, seed)]
 
-    def _ieee_rms(self, inputs: tuple[Any, ...], seed: int, exact: list[Tensor], outputs: list[Tensor]) -> list[float]:
-        answers = outputs
-        if self.code.device.type == "cuda":
-            matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-            kept = (matmul.allow_tf32, cudnn.allow_tf32)
-            matmul.allow_tf32, cudnn.allow_tf32 = False, False
-            try:
-                answers = self.eager(self._given(inputs), seed)
-            finally:
-                matmul.allow_tf32, cudnn.allow_tf32 = kept
+    def _ieee_rms(self, inputs: tuple[Any, ...], seed: int, exact: list[Tensor], deltas: list[Tensor | None]) -> list[float]:
+        """Rms error of eager without TF32 and reduced precision, by output; on the CPU eager as it is (`deltas`) has neither."""
+        if self.code.device.type != "cuda":
+            return [_size(delta)[1] if delta is not None and e.is_floating_point() else 0.0 for delta, e in zip(deltas, exact, strict=True)]
+        matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+        kept = (matmul.allow_tf32, cudnn.allow_tf32)
+        matmul.allow_tf32, cudnn.allow_tf32 = False, False
+        try:
+            answers = [compare.as_real(o) for o in self.eager(self.given(inputs), seed)]
+        finally:
+            matmul.allow_tf32, cudnn.allow_tf32 = kept
         return [compare.distance(a, e)[1] if a.is_floating_point() else 0.0 for a, e in zip(answers, exact, strict=True)]
 
     def _learn(self, made: InputSet) -> None:
@@ -237,11 +243,14 @@ def _raise_to_difference(change: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 def _size(tensor: Tensor) -> tuple[float, float]:
-    """(largest, rms) absolute value of the finite elements."""
+    """(largest, rms) absolute value of the finite elements; the others count as zeros."""
     if not tensor.numel():
         return 0.0, 0.0
-    peak, rms = compare.distance(torch.zeros_like(tensor), tensor)
-    return peak, rms
+    norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))  # one pass, where all is finite
+    if not math.isfinite(norm):
+        tensor = tensor.nan_to_num(0.0, 0.0, 0.0)
+        norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
+    return float(torch.linalg.vector_norm(tensor, math.inf)), norm / math.sqrt(tensor.numel())
 
 
 def output_rms(output: Tensor) -> float:

@@ -21,7 +21,7 @@ MAX_SIGNATURE = 96
 BEACON_SIZE, BEACON_VALUE = 8, 7.0  # float32 values that a worker shows when it is lent memory
 
 # kinds of request
-LOAD, CONSTRUCT, LEND, PREPARE, GO, GO_NULL, STOP, WARM, RELEASE = range(1, 10)
+LOAD, CONSTRUCT, LEND, PREPARE, GO, GO_NULL, GO_LEAST, STOP, WARM, RELEASE = range(1, 11)
 # status of a reply
 OK, RAISED, BROKE_CONTRACT = range(3)
 # codes beside a status that is not OK
@@ -120,15 +120,26 @@ def receive_request(sock: socket.socket) -> Request:
     return Request(kind, calls, sequence, seed, receive_exactly(sock, size))
 
 
-def send_reply(sock: socket.socket, reply: Reply) -> None:
-    """Send one reply, in the worker."""
+def pack_reply(reply: Reply) -> bytes:
+    """A reply's frame, in the worker."""
     parts = [REPLY.pack(MAGIC, reply.status, reply.code, reply.sequence, reply.event_ms, reply.peak_bytes, len(reply.signature),
                         reply.signature, len(reply.tensors))]
     for t in reply.tensors:
         pad = [0] * (MAX_DIMS - len(t.shape))
         parts.append(TENSOR.pack(DTYPES.index(t.dtype), t.on_device, t.plain, len(t.shape), 0, t.offset, t.address, t.storage_bytes,
                                  *t.shape, *pad, *t.strides, *pad, t.handle))
-    sock.sendall(b"".join(parts))
+    return b"".join(parts)
+
+
+def send_reply(sock: socket.socket, reply: Reply) -> None:
+    """Send one reply, in the worker."""
+    sock.sendall(pack_reply(reply))
+
+
+def repeated(frame: bytes, sequence: int) -> bytes:
+    """A reply's frame once more, as the answer to another request."""
+    magic, status, code, _, *rest = REPLY.unpack_from(frame)
+    return REPLY.pack(magic, status, code, sequence, *rest) + frame[REPLY.size:]
 
 
 def receive_reply(sock: socket.socket, sequence: int) -> Reply:

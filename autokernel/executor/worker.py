@@ -15,12 +15,13 @@ import socket
 import sys
 import time
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from autokernel import builders
-from autokernel.executor import cuda_driver, wire
+from autokernel.executor import cuda_driver, neutral, wire
 
 PR_SET_PTRACER, PR_SET_DUMPABLE = 0x59616D61, 4
 PTRACER_ANY = ctypes.c_ulong(-1)
@@ -60,11 +61,18 @@ class Worker:
     def serve(self) -> None:
         """Say that this process is up, then answer until the end."""
         wire.send_reply(self.sock, wire.Reply(wire.OK, wire.NO_CODE, 0, 0.0, 0, b"", ()))
+        null = b""
         while True:
             request = wire.receive_request(self.sock)
             if request.kind == wire.STOP:
                 return
-            wire.send_reply(self.sock, self.answer(request))
+            if request.kind == wire.GO_LEAST:  # the last null's answer again, with none of the work that makes an answer
+                self.touch()
+                frame = wire.repeated(null, request.sequence)
+            else:
+                frame = wire.pack_reply(self.answer(request))
+            self.sock.sendall(frame)
+            null = frame if request.kind == wire.GO_NULL else null
 
     def answer(self, request: wire.Request) -> wire.Reply:
         """The reply to one request; whatever the candidate raises goes to the text pipe and into the status."""
@@ -122,15 +130,24 @@ class Worker:
         if not isinstance(getattr(self.module, orders["class_name"], None), type):
             raise ContractError(wire.NO_CLASS)
 
-    def construct(self, seed: int, arguments: list[Any]) -> None:
-        """Build the model as the judge builds the reference: same seed, under the device, train mode."""
+    def construct(self, seed: int, terms: dict[str, Any]) -> None:
+        """Build the model as the judge builds the reference: same seed, under the device, train mode.
+
+        `terms`: the arguments; `moved`: neutral parameters are moved; `state`: parameters by name to be loaded where there are such.
+        """
+        torch = self.torch
         self.model, self.outputs, self.arguments = None, [], []
-        arguments = [a.to(self.device) if isinstance(a, self.torch.Tensor) else a for a in arguments]
-        self.torch.manual_seed(seed)
-        with self.torch.device(self.device):
+        arguments = [a.to(self.device) if isinstance(a, torch.Tensor) else a for a in terms["arguments"]]
+        torch.manual_seed(seed)
+        with torch.device(self.device), neutral.moved(seed) if terms["moved"] else nullcontext():
             model = getattr(self.module, self.orders["class_name"])(*arguments)
         model = model.to(self.device)
-        self.model = self.torch.compile(model, dynamic=False) if self.orders["compile"] else model
+        own = dict(model.named_parameters()) if terms["state"] else {}
+        with torch.no_grad():
+            for name, values in (terms["state"] or {}).items():
+                if name in own and own[name].shape == values.shape:
+                    own[name].copy_(values)
+        self.model = torch.compile(model, dynamic=False) if self.orders["compile"] else model
 
     def lend(self, terms: dict[str, Any]) -> tuple[wire.TensorFrame, ...]:
         """Map the memory that the judge lends: a CUDA handle, or a file descriptor that follows on the socket.
@@ -189,11 +206,15 @@ class Worker:
         if self.on_cuda:
             self.torch.cuda.synchronize(self.device)
 
+    def touch(self) -> None:
+        """One least launch, so that the device's switch to this process counts as in a real window."""
+        self.torch.zeros(1, device=self.device)
+        self.synchronise()
+
     def call(self, request: wire.Request) -> float:
         """Call forward once for each prepared argument list; all outputs are kept. Own clock's time in ms (advisory)."""
-        if request.kind == wire.GO_NULL:  # one least launch, so that the device's switch to this process counts as in a real window
-            self.torch.zeros(1, device=self.device)
-            self.synchronise()
+        if request.kind == wire.GO_NULL:
+            self.touch()
             return 0.0
         torch, model, outputs = self.torch, self.model, self.outputs
         start = time.perf_counter()

@@ -18,8 +18,9 @@ class Calls(Protocol):
     def repeat(self, repeats: int) -> Mapping[str, Any]:
         """An earlier input set again among fresh ones."""
 
-    def second_process(self) -> Mapping[str, Any]:
-        """A call in a fresh process with a second weight seed, compared with eager."""
+    def second_process(self, weights: str) -> Mapping[str, Any]:
+        """A call in a fresh process with a second weight seed, compared with eager; `neutral`: how many parameters of the reference
+        stood at ones or zeros and were moved, in construction (`weights` "moved") or by loading them afterwards ("loaded")."""
 
 
 def fault_in(answer: Mapping[str, Any], what: str) -> str:

@@ -18,7 +18,20 @@ def run(calls: Calls, rules: Rules) -> Verdict:
         reason = f"the same inputs gave answers {answer['spread']:.3g} apart; eager's differ by {answer['eager_spread']:.3g}"
         return Verdict("determinism", False, reason, figures)
     if rules.second_process:
-        reason = fault_in(calls.second_process(), "second process, other weights")
+        reason = _other_weights(calls)
         if reason:
             return Verdict("determinism", False, reason, figures)
     return Verdict("determinism", True, "", figures)
+
+
+def _other_weights(calls: Calls) -> str:
+    """Right with parameters moved in construction or loaded afterwards will do: a candidate may pack its weights early, or name them
+    otherwise than the reference."""
+    answer = calls.second_process("moved")
+    reason = fault_in(answer, "second process, other weights")
+    if not reason or not answer["neutral"]:
+        return reason
+    if not fault_in(calls.second_process("loaded"), ""):
+        return ""
+    return (f"neutral-weights: {reason}; {answer['neutral']} parameters that begin as ones or zeros had other values, and forward must "
+            "use them all the same")

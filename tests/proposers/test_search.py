@@ -34,12 +34,12 @@ def traced_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def judged(candidate: Candidate, ms: float | None) -> Evaluation:
     common: dict[str, Any] = {"problem": "L1/2", "problem_hash": "0" * 32, "candidate": candidate.sha256, "builder": candidate.builder,
-                              "rules": "strict/1", "machine": {}}
+                              "rules": "strict/2", "machine": {}}
     if ms is None:
         verdict = Verdict("smoke", False, "wrong")
         return Evaluation(accepted=False, refused_by="smoke", reason="wrong", verdicts=(verdict,), comparisons=(), **common)
     side = Measurement((ms,), 1, "window/1", 0.0)
-    comparison = Comparison("eager", 1.0, 1.0, 1.0, 0.99, 1, side, side)
+    comparison = Comparison("eager", 1.0, 1.0, 1.0, 0.99, 1, side, side, 1.0)
     return Evaluation(accepted=True, refused_by=None, reason="", verdicts=tuple(Verdict(s, True) for s in STAGES[1:6]),
                       comparisons=(comparison,), **common)
 
