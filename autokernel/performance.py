@@ -43,6 +43,20 @@ def control(session: Session, worker: WorkerHandle, opponent: WorkerHandle, many
             "a time; each call must do its own work")
 
 
+def below_roofline(session: Session, made: Comparison) -> bool:
+    """Whether a candidate took less time than the reference's bytes and FLOPs need here: by doing less, or by foul play."""
+    return made.candidate.median_ms < session.roofline_ms
+
+
+def impossible(session: Session, made: Comparison) -> str:
+    """A reason where not even the outputs can have been written in that time, allowing for what windows cannot resolve."""
+    most = made.candidate.median_ms + session.null(made.candidate.calls_per_window).slack_us(made.candidate.calls_per_window) / 1e3
+    if most >= session.rules.write_share * session.write_ms:
+        return ""
+    return (f"too fast: {made.candidate.median_ms:.4g} ms a call, and filling {session.facts['output_bytes'] / 1e6:.4g} MB of outputs "
+            f"alone takes {session.write_ms:.4g} ms at the fastest rate seen on this device")
+
+
 def interference(session: Session, comparisons: Sequence[Comparison], opponents: Mapping[str, WorkerHandle]) -> str:
     """Opponents beside the candidate against themselves alone, before it lived and after it died: slower beside it is foul play."""
     for made in comparisons:

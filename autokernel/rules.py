@@ -64,6 +64,7 @@ class Rules:
     control_pairs: int = 6  # pairs of one-call windows beside windows of several calls
     control_margin: float = 0.5  # one-call windows may cost a candidate this share more than its opponent's own surplus there
     interference: float = 1.02  # an opponent slower than this beside the candidate, against alone, is interfered with
+    write_share: float = 0.5  # outputs written in less than this share of the time that the fastest filling takes were not written
     deadlines: Deadlines = Deadlines()
 
     @property

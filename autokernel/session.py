@@ -71,6 +71,7 @@ class Session:
         l2 = int(executor.machine().get("l2_bytes") or CPU_CACHE_BYTES)
         self.calls = measure.calls_per_window(rules, self.facts["eager_ms"], set_bytes, l2, int(memory * 0.6))
         self.roofline_ms = measure.roofline_ms(self.facts, executor.ceilings())
+        self.write_ms = self.facts["output_bytes"] / executor.ceilings()["write"] * 1e3  # the least time that writing the outputs takes
 
     @property
     def alive(self) -> bool:

@@ -11,10 +11,13 @@ import torch
 
 CUDA_COPY_BYTES = (64 << 20, 512 << 20, 4 << 30)
 CPU_COPY_BYTES = (4 << 20, 32 << 20, 256 << 20)
+CUDA_WRITE_BYTES = (16 << 20, 512 << 20)
+CPU_WRITE_BYTES = (64 << 10, 1 << 20, 64 << 20)
 
 
 def measure(device: torch.device) -> dict[str, Any]:
-    """Rates of this device: `copy` as [[bytes moved, bytes/s], ...] (read plus written), `gemm_flops` in FLOP/s.
+    """Rates of this device: `copy` as [[bytes moved, bytes/s], ...] (read plus written), `write` the fastest filling of any size
+    in bytes/s, `gemm_flops` in FLOP/s.
 
     On CUDA the GEMM ceiling is the better of strict fp32 and a third of TF32, since fp32 can be emulated in three passes.
     """
@@ -24,6 +27,10 @@ def measure(device: torch.device) -> dict[str, Any]:
         source = torch.ones(size // 8, dtype=torch.float32, device=device)
         target = torch.empty_like(source)
         copies.append([size, size / _best(functools.partial(target.copy_, source), device)])
+    write = 0.0
+    for size in CUDA_WRITE_BYTES if on_cuda else CPU_WRITE_BYTES:
+        target = torch.empty(size // 4, dtype=torch.float32, device=device)
+        write = max(write, size / _best(functools.partial(target.fill_, 1.0), device))
     n = 4096 if on_cuda else 768
     left, right = torch.randn(n, n, device=device), torch.randn(n, n, device=device)
     strict = 2 * n ** 3 / _best(lambda: left @ right, device)
@@ -34,7 +41,7 @@ def measure(device: torch.device) -> dict[str, Any]:
         flops = max(strict, 2 * n ** 3 / _best(lambda: left @ right, device) / 3)
         torch.backends.cuda.matmul.allow_tf32 = kept
         torch.cuda.empty_cache()
-    return {"copy": copies, "gemm_flops": flops, "gemm_strict_flops": strict}
+    return {"copy": copies, "write": write, "gemm_flops": flops, "gemm_strict_flops": strict}
 
 
 def _best(action: Callable[[], object], device: torch.device) -> float:
