@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from autokernel import compare
-from autokernel.executor import families
 from autokernel.executor.draws import ProblemCode, ProblemFailed
 from autokernel.executor.link import LinkFailed, Window, WorkerLink, input_bytes
 from autokernel.executor.oracle import InputSet, Oracle, output_rms
@@ -269,7 +268,7 @@ class Bench:
         return dict(times)
 
     def _timed(self, link: WorkerLink, other: WorkerLink, sets: list[tuple[Any, ...]], seed: int) -> Window:
-        families.freeze(other.keeper)
+        other.freeze()
         try:
             for _ in range(3):
                 window = self._window(link, sets, seed, self._deadline(len(sets)))
@@ -277,7 +276,7 @@ class Bench:
                     break
             return window
         finally:
-            families.thaw(other.keeper)
+            other.thaw()
 
     def _check_window(self, window: Window, answers: list[list[Tensor]], link: WorkerLink,
                       sets: list[tuple[Any, ...]]) -> dict[str, Any] | None:

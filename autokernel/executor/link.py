@@ -15,16 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autokernel.executor import cuda_driver, wire
+from autokernel.executor import cuda_driver, families, wire
 from autokernel.executor.draws import map_tensors, tensors
-from autokernel.executor.faults import CONTRACT, DEADLINE, DIED, PROTOCOL, RAISED, UNREADABLE
+from autokernel.executor.faults import CONTRACT, DEADLINE, DIED, PROTOCOL, RAISED, RESTLESS, UNREADABLE
 
 ALIGNMENT = 512
 GRAIN = 2 << 20  # a CUDA handle opens a whole allocation; below this size the driver would pack ours with others
 
 
 class LinkFailed(Exception):
-    """A request to a worker did not end well. `kind`: died, deadline, protocol, raised, contract, unreadable."""
+    """A request to a worker did not end well. `kind`: died, deadline, protocol, raised, contract, unreadable, restless."""
 
     def __init__(self, kind: str, message: str, *, out_of_memory: bool = False) -> None:
         super().__init__(message)
@@ -62,6 +62,24 @@ class WorkerLink:
         self.lent: _Lent | None = None
         self.opened: dict[bytes, tuple[int, int, Tensor]] = {}
         self.peak_bytes = 0
+        self._still: families.Still | None = None
+
+    def freeze(self) -> None:
+        """Stop the worker's whole family. Raises LinkFailed where it does not stand still."""
+        try:
+            self._still = families.freeze(self.keeper)
+        except families.Restless as error:
+            raise LinkFailed(RESTLESS, str(error)) from error
+
+    def thaw(self) -> None:
+        """Let it run again. Raises LinkFailed where somebody of it ran meanwhile."""
+        still, self._still = self._still, None
+        if still is None:
+            return
+        try:
+            families.thaw(self.keeper, still)
+        except families.Restless as error:
+            raise LinkFailed(RESTLESS, str(error)) from error
 
     def request(self, kind: int, *, calls: int = 0, seed: int = 0, body: Any = None, timeout_s: float, fd: int | None = None) -> wire.Reply:
         """Send one request and wait for its reply. Raises LinkFailed unless the status is OK."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -10,13 +9,13 @@ from typing import Any
 
 
 class Service:
-    """`python -m MODULE FD DEVICE`, started now; its text goes to our stderr."""
+    """`python -m MODULE FD DEVICE`, started now with `env` as its whole environment; its text goes to our stderr."""
 
     def __init__(self, module: str, device: str, env: dict[str, str], timeout_s: float) -> None:
         self.sock, theirs = socket.socketpair()
         self.sock.settimeout(timeout_s)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module, str(theirs.fileno()), device], pass_fds=[theirs.fileno()], env={**os.environ, **env},
+            [sys.executable, "-m", module, str(theirs.fileno()), device], pass_fds=[theirs.fileno()], env=env,
             stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno() if _has_fd(sys.stderr) else subprocess.DEVNULL)
         theirs.close()
 
