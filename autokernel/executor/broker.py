@@ -75,7 +75,8 @@ class Executor:
                 continue
             off = {name: reason for name, reason in why.items() if not getattr(layers, name)}
             if layers.groups:
-                off |= {f"group for {name}": reason for name, reason in without.items()}
+                for reason in dict.fromkeys(without.values()):
+                    off["group for " + ", ".join(name for name in without if without[name] == reason)] = reason
                 nursery.layers = replace(layers, groups=len(without) < len(cgroups.WANTED), why_not=off)
                 self.freezes = "signals" if "freezer" in without else "group"
             else:

@@ -151,6 +151,7 @@ def kill(keeper: int, patience_s: float = 5.0) -> bool:
     while family := members(keeper):
         for pid in family:
             _signal(pid, signal.SIGKILL)
+        _signal(keeper, signal.SIGCONT)  # who is stopped reaps nobody
         if time.monotonic() > deadline:
             return False
         time.sleep(0.002)

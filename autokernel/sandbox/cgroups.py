@@ -87,7 +87,7 @@ def make(name: str, cpus: Sequence[int]) -> Group:
         try:
             group.folders[wanted] = _made(wanted, f"{PREFIX}{os.getpid()}-{name}", cpus)
         except OSError as error:
-            group.without[wanted] = f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else "")
+            group.without[wanted] = error.strerror or str(error)
     return group
 
 
