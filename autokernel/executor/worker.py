@@ -13,6 +13,7 @@ import os
 import pickle
 import socket
 import sys
+import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -269,6 +270,7 @@ def main(sock: socket.socket, text_fd: int, device: str, home: Path) -> None:
     libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
     libc.prctl(PR_SET_PTRACER, PTRACER_ANY, 0, 0, 0)  # the judge reads outputs with process_vm_readv
     os.environ.update({"HOME": str(home), "TMPDIR": str(home)})
+    tempfile.tempdir = None  # whoever asked before the fork was told another
     sys.dont_write_bytecode = True
     try:
         Worker(sock, device).serve()
