@@ -21,6 +21,7 @@ PACKAGES = [
     "autokernel.executor",
     "autokernel.gate",
     "autokernel.proposers",
+    "autokernel.sandbox",
     "autokernel.cuda",
     "autokernel.triton_kernels",
     "kernelbench_bridge",

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from autokernel.executor import sandbox
 from autokernel.machine import cpu_name, package_version
+from autokernel.sandbox import layers as sandbox
 
 PACKAGES = ("torch", "triton", "numpy", "pyarrow", "datasets", "huggingface_hub", "kernels", "optuna", "pybind11")
 TOOLS = ("nvcc", "g++", "ninja", "git")
@@ -24,16 +24,12 @@ LINE = 80  # columns of the report for people
 PROBE_S = 10.0  # a version query that takes longer is broken
 PR_SET_PTRACER, PTRACER_ANY = 0x59616D61, ctypes.c_ulong(-1)
 
-SANDBOX = ("namespaces: processes, network and IPC of its own, a read-only file system, private temporary folders, no privileges; its "
-           "family is killed by signals as a whole when it ends or overruns")
-NO_SANDBOX = ("a candidate's family of processes is watched, and killed by signals as a whole when it ends or overruns; to get one, run as "
-              "root, in a container with --cap-add SYS_ADMIN, or where user namespaces are allowed")
 WITHOUT_SANDBOX = ("sandbox: a candidate shares this machine's files, network and user id; run candidates you do not trust in a container "
                    "or a virtual machine of their own")
-WITH_SANDBOX = ("sandbox: seccomp, cgroups and another user are not used; a candidate can read every file that you can and your "
-                "environment, and compilers run outside")
+WITH_SANDBOX = ("sandbox: a candidate runs under your user id and sees /usr, /opt, /sys and the interpreter's folders; a hole in the "
+                "kernel or in the GPU's driver is a way out")
 NOT_COVERED = (
-    "limits: memory and processes of a candidate are bounded by deadlines and by what the machine allows, not by a cgroup",
+    "limits: of a GPU's memory and time nothing bounds a candidate but deadlines",
     "GPU work of a frozen process goes on; an opponent that is slower beside the candidate than alone is timed once more in fresh "
     "processes, and a second time the candidate is refused",
     "speedups taken while the machine is busy are not to be believed, whatever their interval",
@@ -64,6 +60,7 @@ class Report:
     packages: Mapping[str, str | None]  # versions
     tools: Mapping[str, str | None]  # versions
     backends: Mapping[str, Mapping[str, str | None]]  # builder -> device -> why not, None where it works
+    layers: tuple[sandbox.Layer, ...]  # of the sandbox
     isolation: Mapping[str, str]
     not_covered: tuple[str, ...]
 
@@ -85,6 +82,8 @@ class Report:
                 works = "works, interpreted: its speed there says nothing" if (name, device) == ("triton", "cpu") else "works"
                 yield from _filled(f"  {name:<9} {device:<6} {reason or works}", 19)
         yield "isolation"
+        for layer in self.layers:
+            yield from _filled(f"  {layer.name:<16} {layer.line}", 19)
         for name, value in self.isolation.items():
             yield from _filled(f"  {name.replace('_', ' '):<16} {value}", 19)
         yield "not covered"
@@ -103,7 +102,8 @@ def examine(device: str) -> Report:
     from autokernel import builders
 
     devices = ("cpu",) if device == "cpu" else ("cpu", device)
-    isolation = _isolation()
+    layers = sandbox.examine()
+    shut_in = all(layer.on for layer in layers if layer.name in ("namespaces", "mounts"))
     return Report(
         device=device,
         machine=_machine(),
@@ -111,8 +111,9 @@ def examine(device: str) -> Report:
         packages={name: package_version(name) for name in PACKAGES},
         tools={name: _tool_version(name) for name in TOOLS},
         backends={name: {d: builders.get(name).unavailable(d) for d in devices} for name in builders.names()},
-        isolation=isolation,
-        not_covered=(WITHOUT_SANDBOX if isolation["sandbox"].startswith("none") else WITH_SANDBOX, *NOT_COVERED),
+        layers=layers,
+        isolation={"memory_reading": memory_reading()},
+        not_covered=(WITH_SANDBOX if shut_in else WITHOUT_SANDBOX, *NOT_COVERED),
     )
 
 
@@ -146,30 +147,6 @@ def memory_reading() -> str:
             "--cap-add SYS_PTRACE, else set kernel.yama.ptrace_scope to 0 or 1")
 
 
-def sandbox_here() -> str:
-    """Whether candidates can be shut in on this machine: a process is, and ends. Starts with "namespaces" or "none"."""
-    said, answer = os.pipe()
-    keeper = os.fork()
-    if keeper == 0:
-        try:
-            sandbox.leave_namespaces()
-            first = os.fork()
-            if first == 0:
-                sandbox.shut_in([], (), ())
-                os.write(answer, b"up")
-            else:
-                os.waitpid(first, 0)
-        except (sandbox.SandboxFailed, OSError) as error:
-            os.write(answer, f"{error}".encode()[:400])
-        finally:
-            os._exit(0)
-    os.close(answer)
-    with open(said, "rb") as reply:
-        met = reply.read().decode(errors="replace")
-    os.waitpid(keeper, 0)
-    return SANDBOX if met == "up" else f"none ({met or 'a process that shuts itself in dies'}): {NO_SANDBOX}"
-
-
 def _read_word(libc: ctypes.CDLL, pid: int, word: ctypes.Array[ctypes.c_char]) -> int:
     """0 if the 8 bytes at `word`'s address in process `pid` hold what that process wrote there, else an errno."""
     class Extent(ctypes.Structure):
@@ -181,14 +158,6 @@ def _read_word(libc: ctypes.CDLL, pid: int, word: ctypes.Array[ctypes.c_char]) -
     if count < 0:
         return ctypes.get_errno() or 1
     return 0 if here.value == b"after" else 5
-
-
-def _isolation() -> dict[str, str]:
-    return {
-        "sandbox": sandbox_here(),
-        "freeze": "by signals: SIGSTOP to the whole family while the other side is timed",
-        "memory_reading": memory_reading(),
-    }
 
 
 def _machine() -> dict[str, str | int | float]:

@@ -320,7 +320,7 @@ class _JudgedCalls:
 
 _FAULTS = {
     "died": "crashed", "deadline": "too slow", "protocol": "broke the protocol", "raised": "raised an exception",
-    "contract": "output contract", "unreadable": "unreadable",
+    "contract": "output contract", "unreadable": "unreadable", "restless": "ran while it should stand still",
 }
 
 

@@ -19,7 +19,7 @@ from autokernel.cli.failures import explain
 from autokernel.cli.options import chosen_device, id_list, number_or_off, opponents, read_candidate
 from autokernel.doctor import memory_reading
 from autokernel.errors import MissingOnMachine, UsageError
-from autokernel.executor import sandbox
+from autokernel.sandbox import command
 from kernelbench_bridge import BridgeError
 
 
@@ -161,22 +161,29 @@ def test_doctor_says_each_backend_and_what_is_not_covered(monkeypatch):
     assert report["device"] == "cpu"
     assert report["backends"]["python"] == {"cpu": None}
     assert {"cpp", "cuda", "python", "triton"} == set(report["backends"])
-    assert report["isolation"]["sandbox"].startswith(("namespaces: ", "none ("))
+    layers = {layer["name"]: layer for layer in report["layers"]}
+    assert list(layers) == ["namespaces", "mounts", "devices", "compilers", "environment", "seccomp", "limits", "memory", "processes",
+                            "freezer", "cpuset"]
+    assert layers["environment"]["on"] and layers["limits"]["on"]
+    assert all(layer["on"] or layer["says"] and layer["needs"] for layer in layers.values())
     assert report["isolation"]["memory_reading"].startswith(("process_vm_readv works", "process_vm_readv fails ("))
-    assert "signals" in report["isolation"]["freeze"]
     text = run("doctor")
     assert "not covered" in text.stdout and "python    cpu    works" in text.stdout and "memory reading   process_vm_readv" in text.stdout
     assert "triton    cpu    works, interpreted" in text.stdout
     assert max(map(len, text.stdout.splitlines())) <= 80
 
 
-def test_doctor_says_why_there_is_no_sandbox(monkeypatch):
-    def refused():
-        raise sandbox.SandboxFailed("unshare: Operation not permitted")
-    monkeypatch.setattr(sandbox, "leave_namespaces", refused)
+def test_doctor_says_why_a_layer_is_off_and_what_it_needs(monkeypatch):
+    reasons = {"namespaces": "unshare: Operation not permitted", "seccomp": "libseccomp.so.2 is not installed"}
+    monkeypatch.setattr(command, "why_not", lambda: reasons)
     report = json.loads(run("doctor", "--json", "--device", "cpu").stdout)
-    assert report["isolation"]["sandbox"].startswith("none (unshare: Operation not permitted): ")
+    off = {layer["name"]: layer for layer in report["layers"] if not layer["on"]}
+    assert {"namespaces", "mounts", "devices", "compilers", "seccomp"} <= set(off)
+    assert off["namespaces"]["says"] == reasons["namespaces"] and "--cap-add SYS_ADMIN" in off["namespaces"]["needs"]
+    assert off["seccomp"]["says"] == reasons["seccomp"] and "apt install libseccomp2" in off["seccomp"]["needs"]
     assert "run candidates you do not trust in a container" in report["not_covered"][0]
+    text = " ".join(run("doctor", "--device", "cpu").stdout.split())
+    assert "seccomp off: libseccomp.so.2 is not installed; needs: install libseccomp" in text
 
 
 def test_doctor_says_what_to_do_where_memory_cannot_be_read(monkeypatch):

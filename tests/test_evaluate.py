@@ -207,9 +207,9 @@ def test_a_family_is_listed_frozen_and_killed_wherever_its_members_went(executor
     worker = executor.spawn()
     executor.nursery.await_start(worker)
     assert worker.pid in families.members(worker.keeper)
-    families.freeze(worker.keeper)
+    still = families.freeze(worker.keeper, by_signals=True)
     assert "T" in Path(f"/proc/{worker.pid}/stat").read_text().split(")")[1].split()[0]
-    families.thaw(worker.keeper)
+    families.thaw(worker.keeper, still)
     executor.stop(worker)
     assert not Path(f"/proc/{worker.pid}").exists()
 

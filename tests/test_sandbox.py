@@ -51,7 +51,7 @@ def attack(executor: Executor, text: str) -> Evaluation:
              "import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return torch.tanh(x)\n"
     made = evaluate(Task(), Candidate(source, "python"), rules=FAST, executor=executor)
     assert made.accepted, made.reason
-    assert made.machine["sandbox"] == "namespaces"
+    assert str(made.machine["sandbox"]).startswith("namespaces")
     return made
 
 

@@ -1,24 +1,24 @@
-"""Runs one native build with ninja: in its own process group, under limits, with a deadline."""
+"""Runs one native build with ninja: in the sandbox, under limits, with a deadline."""
 
 from __future__ import annotations
 
 import math
 import os
 import shlex
-import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from autokernel.errors import InternalError
+from autokernel.sandbox import command
+from autokernel.sandbox.namespaces import SandboxFailed
 
 LIBRARY = "native.so"
 LOG = "log.txt"
 LOG_BYTES = 256 * 1024
 _FILE_BYTES = 1 << 30  # largest file a compiler may write
 _MEMORY_BYTES = {"cpp": 8 << 30, "cuda": 24 << 30}  # address space of one compiler process; cicc and ptxas map a lot
-# limits are set by a shell in the child: Python's preexec_fn is not safe in a process with threads. 512 and 1024 are ulimit's units.
-_LIMITED = 'ulimit -c 0; ulimit -t "$1"; ulimit -f "$2"; ulimit -v "$3"; shift 3; exec "$@"'
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class NinjaRun:
 def write_ninja(folder: Path, source: str, compile_command: Sequence[str], link_command: Sequence[str]) -> None:
     """Write build.ninja into `folder`: `source` to native.o to native.so. Commands are words; "$in" and "$out" among them are ninja's.
 
-    Both edges use the console pool: in any other, ninja gives a compiler a process group of its own, and a kill would miss it.
+    Both edges use the console pool: what a compiler says reaches the log at once, also where it is killed.
     """
     text = (
         "ninja_required_version = 1.5\n"
@@ -51,44 +51,27 @@ def _command(words: Sequence[str]) -> str:
 
 
 def run_ninja(ninja: str, folder: Path, kind: str, timeout_s: float) -> NinjaRun:
-    """Run ninja in `folder`; at `timeout_s` the whole process group is killed. The log is kept in `folder`, capped.
+    """Run ninja on a private copy of `folder` in the sandbox; at `timeout_s` all its processes are killed. Library and log come back here.
 
-    Compilers see a cleaned environment (no flags, include paths or launchers from the user's) and a private folder for temporary files.
+    Compilers see a cleaned environment (no flags, include paths or launchers from the user's), a private folder for temporary files and
+    none of the user's files. Raises InternalError where a sandbox that this machine has cannot be entered.
     """
-    temporary = folder / "tmp"
-    temporary.mkdir()
-    limits = [str(math.ceil(timeout_s) + 5), str(_FILE_BYTES // 512), str(_MEMORY_BYTES[kind] // 1024)]
-    command = ["/bin/sh", "-c", _LIMITED, "limits", *limits, ninja, LIBRARY]
+    limits = command.Limits(math.ceil(timeout_s) + 5, _FILE_BYTES, _MEMORY_BYTES[kind], LOG_BYTES)
     start = time.monotonic()
-    with (folder / LOG).open("wb") as log:
-        process = subprocess.Popen(
-            command, cwd=folder, env=_environment(temporary), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )  # fmt: skip
-        timed_out = False
-        try:
-            process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            timed_out = True
-        finally:
-            if process.poll() is None:  # not reaped, so the group's number is still ours
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-    ok = process.returncode == 0 and not timed_out and (folder / LIBRARY).is_file()
-    return NinjaRun(ok, timed_out, time.monotonic() - start, _cap_log(folder / LOG))
+    try:
+        done = command.run([ninja, LIBRARY], folder=folder, env=_environment(folder / "tmp"), result=LIBRARY, limited=limits,
+                           timeout_s=timeout_s)
+    except SandboxFailed as error:
+        raise InternalError(f"the compiler could not be shut into its sandbox: {error}.", hint="See `autokernel doctor`.") from error
+    (folder / LOG).write_bytes(done.log)
+    ok = done.status == 0 and not done.timed_out and done.result is not None
+    if ok and done.result is not None:
+        fresh = folder / f"{LIBRARY}.new"
+        fresh.write_bytes(done.result)
+        fresh.chmod(0o755)
+        fresh.replace(folder / LIBRARY)
+    return NinjaRun(ok, done.timed_out, time.monotonic() - start, done.log.decode("utf-8", "replace"))
 
 
 def _environment(temporary: Path) -> Mapping[str, str]:
     return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(temporary), "TMPDIR": str(temporary), "LC_ALL": "C"}
-
-
-def _cap_log(path: Path) -> str:
-    """The log's text; a log over the cap keeps its beginning and its end, in the file too."""
-    size = path.stat().st_size
-    if size > LOG_BYTES:
-        with path.open("rb") as log:
-            head = log.read(LOG_BYTES // 2)
-            log.seek(size - LOG_BYTES // 2)
-            tail = log.read()
-        path.write_bytes(head + f"\n[... {size - LOG_BYTES} bytes left out ...]\n".encode() + tail)
-    return path.read_bytes().decode("utf-8", "replace")

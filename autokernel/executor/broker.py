@@ -11,6 +11,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,9 +19,10 @@ from typing import Any
 from autokernel.errors import InternalError, JudgeDied, MissingOnMachine
 from autokernel.executor import control, families, wire
 from autokernel.executor.faults import DEADLINE, DOES_NOT_FIT, REFERENCE_FAILS, ProblemFault, WorkerFault
-from autokernel.executor.nursery import JUDGE_TRITON, START_S, Nursery, WorkerHandle
+from autokernel.executor.nursery import JUDGE_TRITON, START_S, Layers, Nursery, WorkerHandle
 from autokernel.executor.service import Service
 from autokernel.machine import describe
+from autokernel.sandbox import cgroups
 
 GRACE_S = 20.0  # for the judge to notice that a worker was killed
 
@@ -42,7 +44,7 @@ class Executor:
         self.generation = 0  # rises when the judge was restarted and with it everything it held was lost
         self._unanswered = False  # the judge was asked something and its reply not awaited
         self._counter = 0
-        self.why_no_sandbox = ""
+        self.freezes = "signals"  # or "group": what stops a family while the other is timed
         self._judge: Service | None = None
         self._hello: dict[str, Any] = {}
         self._ceilings: dict[str, Any] | None = None
@@ -59,21 +61,50 @@ class Executor:
         return self
 
     def _probe_sandbox(self) -> None:
-        """Start one worker in the sandbox, device and all; where that fails, records say `sandbox: none`."""
-        self.nursery.sandboxed = True
+        """Start a worker in all layers, device and all; where that fails, in fewer, until it works. Records say which are off, and why."""
+        nursery = self.nursery
+        why = {"seccomp": nursery.no_seccomp} if nursery.no_seccomp else {}
+        whole = Layers(seccomp=not nursery.no_seccomp)
+        tries = (whole, replace(whole, groups=False), replace(whole, seccomp=False), replace(whole, seccomp=False, groups=False),
+                 replace(whole, namespaces=False), replace(whole, namespaces=False, seccomp=False, groups=False))
+        for layers in dict.fromkeys(tries):
+            nursery.layers = layers
+            try:
+                without = self._try_worker()
+            except (InternalError, WorkerFault) as error:
+                why = {name: str(error) for name in ("namespaces", "seccomp", "groups")} | why if layers is whole else why
+                continue
+            off = {name: reason for name, reason in why.items() if not getattr(layers, name)}
+            if layers.groups:
+                for reason in dict.fromkeys(without.values()):
+                    off["group for " + ", ".join(name for name in without if without[name] == reason)] = reason
+                nursery.layers = replace(layers, groups=len(without) < len(cgroups.WANTED), why_not=off)
+                self.freezes = "signals" if "freezer" in without else "group"
+            else:
+                nursery.layers = replace(layers, why_not=off)
+            return
+        nursery.layers = replace(nursery.layers, why_not=why)
+
+    def _try_worker(self) -> dict[str, str]:
+        """A worker in the layers as they are set, read and lent to once; the control groups that it had to do without, with the reasons."""
+        worker = self.spawn()
         try:
-            worker = self.spawn()
             self.nursery.await_start(worker)
             self.attach(worker)
             self._ask("probe", START_S, suspects=[worker], worker=worker.name)
+        finally:
             self.stop(worker)
-        except (InternalError, WorkerFault) as error:
-            self.nursery.sandboxed, self.why_no_sandbox = False, str(error)
+        return worker.group.without
 
     @property
     def sandboxed(self) -> bool:
         """Whether candidates are shut into namespaces here."""
-        return self.nursery.sandboxed
+        return self.nursery.layers.namespaces
+
+    @property
+    def why_no_sandbox(self) -> str:
+        """Why they are not, else empty."""
+        return self.nursery.layers.why_not.get("namespaces", "")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._judge is not None and self._unanswered:
@@ -89,12 +120,12 @@ class Executor:
 
     def _start_judge(self) -> None:
         # its idle threads must not spin on the workers' cores; its kernels are compiled once for all runs
-        env = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "TRITON_CACHE_DIR": str(self.store / JUDGE_TRITON)}
+        env = {**os.environ, "OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "TRITON_CACHE_DIR": str(self.store / JUDGE_TRITON)}
         self._judge = Service("autokernel.executor.judge", self.device, env, START_S)
 
     def machine(self) -> dict[str, Any]:
         """Facts about this machine, its software and the device."""
-        return {**describe(self._hello, self.device), "sandbox": "namespaces" if self.sandboxed else "none"}
+        return {**describe(self._hello, self.device), "sandbox": self.nursery.layers.summary, "freeze": self.freezes}
 
     def ceilings(self) -> dict[str, Any]:
         """Measured copy and GEMM rates of the device, once a session."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 DIED, DEADLINE, PROTOCOL, RAISED, CONTRACT, UNREADABLE = "died", "deadline", "protocol", "raised", "contract", "unreadable"
-"""How a worker fails: its process ended, was too slow, broke the wire's rules, raised, gave what no output may be, cannot be read."""
+RESTLESS = "restless"
+"""How a worker fails: its process ended, was too slow, broke the wire's rules, raised, gave what no output may be, cannot be read; it
+ran while it should have stood still."""
 
 REFERENCE_FAILS, DOES_NOT_FIT, COMPILE_BASELINE = "reference fails", "does not fit", "compile baseline"
 """What is wrong with a problem. The first two end it (records.PROBLEM_FAULTS), the third costs one opponent."""
 
 
 class LinkFailed(Exception):
-    """A request to a worker did not end well. `kind`: died, deadline, protocol, raised, contract, unreadable."""
+    """A request to a worker did not end well. `kind`: died, deadline, protocol, raised, contract, unreadable, restless."""
 
     def __init__(self, kind: str, message: str, *, out_of_memory: bool = False) -> None:
         super().__init__(message)
@@ -20,7 +22,7 @@ class LinkFailed(Exception):
 
 
 class WorkerFault(Exception):
-    """The candidate's process failed. `kind`: died, deadline, protocol, raised, contract, unreadable, killed the judge, missing."""
+    """The candidate's process failed. `kind`: died, deadline, protocol, raised, contract, unreadable, restless."""
 
     def __init__(self, kind: str, message: str, *, missing: bool = False) -> None:
         super().__init__(message)

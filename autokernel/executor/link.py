@@ -9,6 +9,8 @@ import pickle
 import secrets
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +19,7 @@ from torch import Tensor
 
 from autokernel.executor import cuda_driver, families, wire
 from autokernel.executor.draws import map_tensors, tensors
-from autokernel.executor.faults import CONTRACT, DEADLINE, DIED, PROTOCOL, RAISED, UNREADABLE, LinkFailed
+from autokernel.executor.faults import CONTRACT, DEADLINE, DIED, PROTOCOL, RAISED, RESTLESS, UNREADABLE, LinkFailed
 from autokernel.executor.snapshot import Snapshot
 
 ALIGNMENT = 512
@@ -53,6 +55,24 @@ class WorkerLink:
         self.lent: _Lent | None = None
         self.snapshot = Snapshot(pid, device)
         self.peak_bytes = 0
+        self._still: families.Still | None = None
+
+    def freeze(self) -> None:
+        """Stop the worker's whole family. Raises LinkFailed where it does not stand still."""
+        try:
+            self._still = families.freeze(self.keeper)
+        except families.Restless as error:
+            raise LinkFailed(RESTLESS, str(error)) from error
+
+    def thaw(self) -> None:
+        """Let it run again, where it was stopped. Raises LinkFailed where somebody of it ran meanwhile."""
+        still, self._still = self._still, None
+        if still is None:
+            return
+        try:
+            families.thaw(self.keeper, still)
+        except families.Restless as error:
+            raise LinkFailed(RESTLESS, str(error)) from error
 
     def request(self, kind: int, *, calls: int = 0, seed: int = 0, body: Any = None, timeout_s: float, fd: int | None = None) -> wire.Reply:
         """Send one request and wait for its reply. Raises LinkFailed unless the status is OK."""
@@ -89,8 +109,9 @@ class WorkerLink:
         """One window: lend the sets' inputs, have forward called once for each, copy the outputs here.
 
         `expected` and `signature` describe one call's outputs; another structure, shape, dtype or device is a broken contract.
-        The clock runs from before the inputs are readable until the copies are complete. The worker's family stands still while
-        inputs come in and, on the CPU, while outputs are read: the null takes that time off, so no work may hide behind it.
+        The clock runs from before the inputs are readable until the copies are complete. On the CPU the worker's family stands still
+        while inputs come in and outputs are read: the null takes that time off, so no work may hide behind it. The proof that it did
+        stand still, and letting it go, are off the clock. (A GPU's work cannot be stopped, and takes its turns with the judge's.)
         """
         layout, plan_calls = self._lay_out(sets)
         poison = [leaf.numel() * leaf.element_size() for leaf in expected for _ in sets]
@@ -99,25 +120,40 @@ class WorkerLink:
         copies = [[torch.empty_like(leaf) for leaf in expected] for _ in sets]
         for target in (target for call in copies for target in call if self.device.type == "cpu"):
             target.zero_()  # the first touch of a page can take longer than copying it, and not always the same time
-        lent = self._lent_bytes()
         opened = self.snapshot.openings
+        lending_s = self._lend_inputs(layout)
+        start = time.perf_counter()
+        reply = self.request(order, calls=len(sets), seed=seed, timeout_s=timeout_s)
+        with self._halted():
+            self._check_structure(reply, expected, signature, len(sets))
+            self.snapshot.take(list(zip(reply.tensors, (target for call in copies for target in call), strict=True)))
+            ms = (lending_s + time.perf_counter() - start) * 1e3
+        return Window(ms, reply.event_ms, copies, reopened=self.snapshot.openings > opened)
+
+    def _lend_inputs(self, layout: list[tuple[int, Tensor]]) -> float:
+        """Copy the inputs into the lent memory, on the CPU with the worker's family stopped; how long the copying took, s."""
+        lent = self._lent_bytes()
         self._synchronise()
-        families.freeze(self.keeper)
+        if self.device.type == "cpu":
+            self.freeze()
         try:
             start = time.perf_counter()
             for offset, flat in layout:
                 lent[offset:offset + flat.numel() * flat.element_size()].view(flat.dtype).copy_(flat)
             self._synchronise()
-            families.thaw(self.keeper)
-            reply = self.request(order, calls=len(sets), seed=seed, timeout_s=timeout_s)
-            if self.device.type == "cpu":
-                families.freeze(self.keeper)
-            self._check_structure(reply, expected, signature, len(sets))
-            self.snapshot.take(list(zip(reply.tensors, (target for call in copies for target in call), strict=True)))
-            ms = (time.perf_counter() - start) * 1e3
+            return time.perf_counter() - start
         finally:
-            families.thaw(self.keeper)
-        return Window(ms, reply.event_ms, copies, reopened=self.snapshot.openings > opened)
+            self.thaw()
+
+    @contextmanager
+    def _halted(self) -> Iterator[None]:
+        if self.device.type == "cpu":
+            families.halt(self.keeper)
+        try:
+            yield
+        finally:
+            if self.device.type == "cpu":
+                families.wake(self.keeper)
 
     def unchanged(self, sets: list[tuple[Any, ...]]) -> int | None:
         """Position of the first input (counting tensors of all sets) that no longer holds what was lent, or None."""

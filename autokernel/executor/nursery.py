@@ -6,22 +6,24 @@ The broker's side; no torch here.
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
 import socket
-import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import autokernel
 from autokernel import builders
 from autokernel.errors import InternalError
 from autokernel.executor import families, wire
 from autokernel.executor.faults import CONTRACT, DEADLINE, DIED, PROTOCOL, RAISED, WorkerFault
+from autokernel.executor.harvest import TooMuch, harvest
 from autokernel.executor.service import Service
 from autokernel.executor.text_pipe import TextPipe
+from autokernel.sandbox import cgroups, environment, view
 
 JUDGE_TRITON = "judge-triton"  # the judge's Triton cache in the store
 SPARE_CORES = 6  # from this many on, importing beside a measurement does not disturb it
@@ -29,20 +31,34 @@ START_S = 180.0  # for a process to import torch and make a context on a slow ma
 _COMPILER_ENV = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}  # a pool of compile processes costs more than it saves on one problem
 
 
+@dataclass(frozen=True)
+class Layers:
+    """Which layers workers are born into. Limits, a clean environment and a private home are always on."""
+
+    namespaces: bool = True
+    seccomp: bool = True
+    groups: bool = True
+    why_not: dict[str, str] = field(default_factory=dict, compare=False)  # reasons of those that are off
+
+    @property
+    def summary(self) -> str:
+        """For records, e.g. "namespaces, seccomp, groups, limits", what is missing with its reason behind."""
+        on = [name for name in ("namespaces", "seccomp", "groups") if getattr(self, name)] + ["limits"]
+        off = [f"no {name} ({why})" for name, why in self.why_not.items()]
+        return "; ".join([", ".join(on) if self.namespaces else "none", *off])
+
+
 class WorkerHandle:
     """One worker process as the broker sees it."""
 
-    def __init__(self, name: str, keeper: int, pid: int, sock: socket.socket, text: TextPipe, folder: Path) -> None:
+    def __init__(self, name: str, keeper: int, pid: int, sock: socket.socket, text: TextPipe, folder: Path, group: cgroups.Group,
+                 kept: Sequence[Path]) -> None:
         self.name, self.keeper, self.pid, self.sock, self.text, self.folder = name, keeper, pid, sock, text, folder
+        self.group = group
+        self.kept = kept  # folders in its memory whose content outlives it
         self.attached = False
         self.started = False
-
-
-def _interpreter_folders() -> list[str]:
-    """Folders that a worker imports from: the interpreter's, its packages, our own source."""
-    own = [str(Path(path).resolve().parent) for path in autokernel.__path__]
-    found = {str(Path(path).resolve()) for path in (sys.prefix, sys.base_prefix, *sys.path, *own) if path}
-    return [path for path in sorted(found) if Path(path).is_dir()]
+        self.loaded = False
 
 
 class Nursery:
@@ -51,19 +67,24 @@ class Nursery:
     def __init__(self, device: str, store: Path, folder: Path, cpus: tuple[int, ...], *, compiles: bool) -> None:
         self.device, self.store, self.folder, self.cpus, self.compiles = device, store, folder, cpus, compiles
         self.workers: dict[str, WorkerHandle] = {}
-        self.sandboxed = False  # set when a first worker came up in the sandbox
+        self.layers = Layers(namespaces=False, seccomp=False, groups=False)  # until a first worker came up in them
+        self.no_seccomp = ""  # why the zygote could make no filter
         self._spare: WorkerHandle | None = None  # a compiler's worker, warming or warm
         self._zygote: Service | None = None
         self._counter = 0
+        self._readable = view.readable()
 
     def open(self) -> None:
         """Start the zygote. Raises InternalError where it does not come up."""
-        env = {"PYTHONDONTWRITEBYTECODE": "1", "CUDA_MODULE_LOADING": "LAZY"}
+        env = environment.allowed(os.environ) | {"HOME": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1", "CUDA_MODULE_LOADING": "LAZY"}
         if self.device == "cpu":  # on CUDA importing the compiler makes a context, which a zygote must not have
             env |= {"CUDA_VISIBLE_DEVICES": "", "TRITON_INTERPRET": "1", "AUTOKERNEL_WARM_COMPILE": "1" if self.compiles else ""}
+        cgroups.sweep()
         self._zygote = Service("autokernel.executor.zygote", self.device, env, START_S)
-        if not self._zygote.sock.recv(16):
+        hello = self._zygote.sock.recv(4096)
+        if not hello:
             raise InternalError("the zygote did not start; run with AUTOKERNEL_DEBUG=1 and see its traceback above.")
+        self.no_seccomp = str(json.loads(hello)["seccomp"])
 
     def close(self) -> None:
         """End the zygote; workers must have been stopped."""
@@ -75,35 +96,55 @@ class Nursery:
               copied: Sequence[Path] = ()) -> WorkerHandle:
         """A new worker process, waiting for orders. Without the device for workers that only import (and so compile).
 
-        In the sandbox unless its text is `trusted`: there it may write to its own folder and to `writable`, and sees private copies of
-        the folders `copied`.
+        In the sandbox unless its text is `trusted`: there it has private folders in memory at the places of `writable` and `copied`,
+        filled with what lies there; what it has added to `writable` is taken over when it is stopped.
         """
         if self._zygote is None:
             raise InternalError("the zygote is not running; use Executor as a context manager.")
         self._counter += 1
         name = f"w{self._counter}"
         folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder))
-        ours, theirs = socket.socketpair()
-        text = TextPipe()
-        control_sock = self._zygote.sock
+        shut_in = self.layers.namespaces and not trusted
         for path in (*writable, *copied):
             path.mkdir(parents=True, exist_ok=True)
-        request = json.dumps({
-            "cpus": self.cpus, "device": self.device if on_device else "cpu", "sandbox": self.sandboxed and not trusted,
-            "readable": [*_interpreter_folders(), str(self.store.resolve())],
-            "writable": [str(path) for path in (folder, *writable)], "copied": [str(path) for path in copied],
-        }).encode()
-        socket.send_fds(control_sock, [request], [theirs.fileno(), text.write_end])
-        reply = json.loads(control_sock.recv(4096) or b"{}")
-        theirs.close()
-        text.close_write_end()
+        for other in self.workers.values():
+            if set(other.kept) & set(writable):
+                self._keep(other)
+        seen = view.View(self._readable, (str(folder.resolve()),), tuple(str(path.resolve()) for path in (*writable, *copied)),
+                         device=on_device and self.device != "cpu") if shut_in else view.View()
+        group = cgroups.make(f"{name}-{folder.name[-8:]}", self.cpus) if self.layers.groups else cgroups.Group()
+        ours, theirs = socket.socketpair()
+        text = TextPipe()
+        request = {
+            "cpus": self.cpus, "device": self.device if on_device else "cpu", "home": str(folder.resolve()), "sandbox": shut_in,
+            "view": seen.to_json(), "groups": group.entries, "seccomp": self.layers.seccomp,
+            "pin": "cpuset" not in group.folders and len(self.cpus) < (os.cpu_count() or 1),
+        }
+        reply = self._ask_zygote(request, theirs, text)
         if not reply.get("worker"):
             ours.close()
+            group.remove()
             said = text.text(0.5).strip()[-300:]
             raise InternalError(f"no worker could be started; run again with --debug to see more. {said}")
-        worker = WorkerHandle(name, reply["keeper"], reply["worker"], ours, text, folder)
+        worker = WorkerHandle(name, reply["keeper"], reply["worker"], ours, text, folder, group, tuple(writable) if shut_in else ())
         self.workers[name] = worker
         return worker
+
+    def _ask_zygote(self, request: dict[str, Any], theirs: socket.socket, text: TextPipe) -> dict[str, Any]:
+        assert self._zygote is not None
+        socket.send_fds(self._zygote.sock, [json.dumps(request).encode()], [theirs.fileno(), text.write_end])
+        reply: dict[str, Any] = json.loads(self._zygote.sock.recv(4096) or b"{}")
+        theirs.close()
+        text.close_write_end()
+        return reply
+
+    def _keep(self, worker: WorkerHandle) -> None:
+        """Copy what a living worker added to the folders that outlive it; caches only, so what cannot be had is made again."""
+        try:
+            for path in worker.kept if worker.loaded else ():
+                harvest(worker.pid, path.resolve(), path)
+        except (OSError, TooMuch):
+            return
 
     def spawn_compiler(self) -> WorkerHandle:
         """A worker for a torch.compile baseline. On CUDA, where cores are many, it has imported the compiler already."""
@@ -151,34 +192,43 @@ class Nursery:
         `extensions`: where load_inline builds lie. `kernels`: Triton's cache, shared by the processes of one candidate's evaluation.
         `threads`: torch's intra-op threads, 0 leaves its default.
         """
-        path = worker.folder / "candidate.py"
-        path.write_text(source, encoding="utf-8")
-        kernels = kernels or worker.folder / "triton"
-        self._seed_triton(kernels)
-        env = {"TRITON_CACHE_DIR": str(kernels), "TORCHINDUCTOR_CACHE_DIR": str(worker.folder / "inductor"),
-               "TORCH_EXTENSIONS_DIR": str(extensions or worker.folder / "extensions"), "TMPDIR": str(worker.folder)}
+        home = worker.folder.resolve()
+        kernels = (kernels or home / "triton").resolve()
+        env = {"TRITON_CACHE_DIR": str(kernels), "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor"),
+               "TORCH_EXTENSIONS_DIR": str((extensions or home / "extensions").resolve()), "TMPDIR": str(home)}
         if compiled:
             env["TORCHINDUCTOR_CACHE_DIR"] = str(self.store / "baseline-compile")
             env["TRITON_CACHE_DIR"] = str(self.store / "baseline-triton")
             env |= _COMPILER_ENV
         env |= builders.get(builder).worker_env(self.device)
-        orders = {"path": str(path), "builder": builder, "artifact": str(artifact) if artifact else "", "class_name": class_name,
-                  "env": env, "compile": compiled, "threads": threads}
+        files = {str(home / "candidate.py"): source.encode(), **self._driver_files(kernels)}
+        if artifact is not None:  # a copy of its own: of the store it sees nothing
+            files[str(home / artifact.name)] = artifact.read_bytes()
+        orders = {"path": str(home / "candidate.py"), "files": files, "builder": builder, "class_name": class_name, "env": env,
+                  "artifact": str(home / artifact.name) if artifact else "", "compile": compiled, "threads": threads}
         reply = self._load_reply(worker, orders, deadline_s)
         if reply.status == wire.OK:
+            worker.loaded = True
+            if extensions is not None and extensions in worker.kept:
+                self._keep_build(worker, extensions)
             return
         what = wire.CODE_TEXT[reply.code]
         if reply.status == wire.BROKE_CONTRACT:
             raise WorkerFault(CONTRACT, what)
         raise WorkerFault(RAISED, what or "importing it raised an exception", missing=reply.code == wire.MISSING_PACKAGE)
 
-    def _seed_triton(self, cache: Path) -> None:
-        """Put Triton's own driver module, built by the judge, into a candidate's cache: no kernel, but half a second of gcc."""
-        cache.mkdir(parents=True, exist_ok=True)
-        if any(cache.iterdir()):
-            return
-        for built in (self.store / JUDGE_TRITON).glob("*/cuda_utils*"):
-            shutil.copytree(built.parent, cache / built.parent.name, dirs_exist_ok=True)
+    def _keep_build(self, worker: WorkerHandle, folder: Path) -> None:
+        try:
+            harvest(worker.pid, folder.resolve(), folder)
+        except OSError as error:
+            raise WorkerFault(DIED, "its process ended when it had been imported; it must not exit or crash") from error
+        except TooMuch as error:
+            raise WorkerFault(CONTRACT, f"its build is too large: {error}") from error
+
+    def _driver_files(self, cache: Path) -> dict[str, bytes]:
+        """Triton's own driver module, built by the judge, for a candidate's cache: no kernel, but half a second of gcc."""
+        return {str(cache / built.parent.name / file.name): file.read_bytes()
+                for built in (self.store / JUDGE_TRITON).glob("*/cuda_utils*") for file in built.parent.iterdir() if file.is_file()}
 
     def _load_reply(self, worker: WorkerHandle, orders: dict[str, Any], deadline_s: float) -> wire.Reply:
         self.await_start(worker)
@@ -201,6 +251,8 @@ class Nursery:
             self._spare = None
         if not worker.attached:
             worker.sock.close()
+        self._keep(worker)
         families.kill(worker.keeper)
+        worker.group.remove()
         worker.text.text()
         shutil.rmtree(worker.folder, ignore_errors=True)

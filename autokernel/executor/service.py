@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -14,14 +13,14 @@ KEEP_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRES
 
 
 class Service:
-    """`python -m MODULE FD DEVICE`, started now; its text goes to our stderr."""
+    """`python -m MODULE FD DEVICE`, started now with `env` and a few of ours as its whole environment; its text goes to our stderr."""
 
     def __init__(self, module: str, device: str, env: dict[str, str], timeout_s: float) -> None:
         self.sock, theirs = socket.socketpair()
         self.sock.settimeout(timeout_s)
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, str(theirs.fileno()), device], pass_fds=[theirs.fileno()],
-            env={**os.environ, **KEEP_FREED_MEMORY, **env}, stdin=subprocess.DEVNULL,
+            env={**KEEP_FREED_MEMORY, **env}, stdin=subprocess.DEVNULL,
             stdout=sys.stderr.fileno() if _has_fd(sys.stderr) else subprocess.DEVNULL)
         theirs.close()
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from autokernel import compare
-from autokernel.executor import families, wire
+from autokernel.executor import wire
 from autokernel.executor.bench import Bench, plain
 from autokernel.executor.draws import ProblemFailed
 from autokernel.executor.faults import LinkFailed
@@ -112,11 +112,11 @@ class Stopwatch:
         return got
 
     def _timed(self, link: WorkerLink, other: WorkerLink, sets: list[tuple[Any, ...]], seed: int) -> Window:
-        families.freeze(other.keeper)
+        other.freeze()
         try:
             return self.bench.window(link, sets, seed, self.bench.deadline(len(sets)))
         finally:
-            families.thaw(other.keeper)
+            other.thaw()
 
     def _check_window(self, window: Window, answers: list[list[Tensor]], link: WorkerLink,
                       sets: list[tuple[Any, ...]]) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import socket
 import struct
+import time
 from dataclasses import dataclass
 
 MAGIC = 0x414B5731  # "AKW1"
@@ -143,11 +144,23 @@ def repeated(frame: bytes, sequence: int) -> bytes:
 
 
 def receive_reply(sock: socket.socket, sequence: int) -> Reply:
-    """The reply to request `sequence`. Raises WireClosed, WireBroken, or TimeoutError if the socket has a timeout."""
-    magic, status, code, seq, event_ms, peak, signed, signature, count = REPLY.unpack(receive_exactly(sock, REPLY.size))
+    """The reply to request `sequence`. Raises WireClosed, WireBroken, or TimeoutError if the socket has a timeout.
+
+    The timeout is for the whole reply, however many pieces it comes in.
+    """
+    timeout_s = sock.gettimeout()
+    until = None if timeout_s is None else time.monotonic() + timeout_s
+    try:
+        return _receive_reply(sock, sequence, until)
+    finally:
+        sock.settimeout(timeout_s)
+
+
+def _receive_reply(sock: socket.socket, sequence: int, until: float | None) -> Reply:
+    magic, status, code, seq, event_ms, peak, signed, signature, count = REPLY.unpack(receive_exactly(sock, REPLY.size, until))
     if magic != MAGIC or seq != sequence or status > BROKE_CONTRACT or count > MAX_TENSORS or signed > MAX_SIGNATURE:
         raise WireBroken("a reply must be a frame of this protocol")
-    tensors = tuple(_tensor(receive_exactly(sock, TENSOR.size)) for _ in range(count))
+    tensors = tuple(_tensor(receive_exactly(sock, TENSOR.size, until)) for _ in range(count))
     return Reply(status, code if code in CODE_TEXT else NO_CODE, seq, event_ms, peak, signature[:signed], tensors)
 
 
@@ -162,10 +175,15 @@ def _tensor(data: bytes) -> TensorFrame:
                        storage, handle)
 
 
-def receive_exactly(sock: socket.socket, size: int) -> bytes:
-    """`size` bytes from the socket. Raises WireClosed if it ends before."""
+def receive_exactly(sock: socket.socket, size: int, until: float | None = None) -> bytes:
+    """`size` bytes from the socket, all before the clock says `until` where that is given (else TimeoutError, as by the socket's timeout).
+
+    Raises WireClosed if it ends before.
+    """
     parts: list[bytes] = []
     while size > 0:
+        if until is not None:
+            sock.settimeout(max(until - time.monotonic(), 1e-6))  # 0 would mean: do not wait at all, another error
         try:
             part = sock.recv(min(size, 1 << 20))
         except TimeoutError:

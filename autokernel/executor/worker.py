@@ -13,6 +13,7 @@ import os
 import pickle
 import socket
 import sys
+import tempfile
 import time
 import traceback
 from contextlib import nullcontext
@@ -120,9 +121,16 @@ class Worker:
         return wire.NO_CODE
 
     def load(self, orders: dict[str, Any]) -> None:
-        """Import the candidate's file. `orders`: path, builder, artifact, class_name, env, compile, threads."""
+        """Import the candidate's file. `orders`: path, files, builder, artifact, class_name, env, compile, threads.
+
+        `files` are written first, by absolute path, where nothing lies yet: the candidate's own text, its library, seeds of caches.
+        """
         self.orders = orders
         os.environ.update(orders["env"])
+        for name, content in orders["files"].items():
+            if not os.path.exists(name):
+                os.makedirs(os.path.dirname(name), exist_ok=True)
+                Path(name).write_bytes(content)
         if orders["threads"]:
             self.torch.set_num_threads(orders["threads"])
         artifact = Path(orders["artifact"]) if orders["artifact"] else None
@@ -272,17 +280,18 @@ class Worker:
                                 tensor.untyped_storage().nbytes(), handle)
 
 
-def main(sock: socket.socket, text_fd: int, device: str, cpus: tuple[int, ...]) -> None:
-    """Run as a worker in this (just forked) process; returns when the judge is done with it."""
+def main(sock: socket.socket, text_fd: int, device: str, home: Path) -> None:
+    """Run as a worker in this (just forked) process, at home in its private folder; returns when the judge is done with it."""
     os.dup2(text_fd, 1)
     os.dup2(text_fd, 2)
+    os.close(text_fd)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
     libc.prctl(PR_SET_PTRACER, PTRACER_ANY, 0, 0, 0)  # the judge reads outputs with process_vm_readv
-    if cpus:
-        os.sched_setaffinity(0, cpus)
+    os.environ.update({"HOME": str(home), "TMPDIR": str(home)})
+    tempfile.tempdir = None  # whoever asked before the fork was told another
     sys.dont_write_bytecode = True
     try:
         Worker(sock, device).serve()

@@ -8,6 +8,7 @@ children leave behind, so that the whole family can be listed, frozen and killed
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import os
 import signal
@@ -17,21 +18,43 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from autokernel.executor import sandbox
+from autokernel.sandbox import limits, namespaces, seccomp
+from autokernel.sandbox.view import View
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+FIRST_FD, LAST_FD = 3, 4096  # beside standard input and output; what a zygote has open beyond is not a candidate's
 
 
-def keep(fds: list[int], report: int, request: dict[str, Any]) -> None:
-    """In the keeper: start the worker, say its pid, adopt and reap until nobody of the family is left."""
+class Filters:
+    """The system-call filters of this zygote, made once: with and without a free choice of processors."""
+
+    def __init__(self) -> None:
+        self.why_not = ""
+        self._made: dict[bool, seccomp.Filter] = {}
+        try:
+            self._made = {pin: seccomp.Filter(pin=pin) for pin in (False, True)}
+        except seccomp.NoSeccomp as error:
+            self.why_not = str(error)
+
+    def load(self, *, pin: bool) -> None:
+        """Into this process. Raises NoSeccomp."""
+        if not self._made:
+            raise seccomp.NoSeccomp(self.why_not)
+        self._made[pin].load()
+
+
+def keep(fds: list[int], report: int, request: dict[str, Any], filters: Filters) -> None:
+    """In the keeper: join the family's control groups, start the worker, say its pid, adopt and reap until nobody is left."""
     libc = ctypes.CDLL(None)
     os.setsid()
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
-        pid = _start_in_sandbox(fds, request) if request["sandbox"] else _fork_worker(fds, request)
-    except sandbox.SandboxFailed as error:
+        for entry in request["groups"]:
+            Path(entry).write_text("0")
+        pid = _start_in_sandbox(fds, request, filters) if request["sandbox"] else _fork_worker(fds, request, filters)
+    except (namespaces.SandboxFailed, OSError) as error:
         os.write(fds[1], f"sandbox: {error}\n".encode())
         os._exit(71)
     os.write(report, str(pid).encode())
@@ -45,39 +68,52 @@ def keep(fds: list[int], report: int, request: dict[str, Any]) -> None:
             os._exit(0)
 
 
-def _fork_worker(fds: list[int], request: dict[str, Any]) -> int:
+def _fork_worker(fds: list[int], request: dict[str, Any], filters: Filters) -> int:
     pid = os.fork()
     if pid == 0:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         os.setpgid(0, 0)
         from autokernel.executor import worker
         try:
-            worker.main(socket.socket(fileno=fds[0]), fds[1], request["device"], tuple(request["cpus"]))
+            _close_all_but(fds)
+            limits.limit_worker(on_cuda=request["device"] != "cpu")
+            if request["cpus"]:
+                os.sched_setaffinity(0, request["cpus"])
+            if request["seccomp"]:
+                filters.load(pin=request["pin"])
+            worker.main(socket.socket(fileno=fds[0]), fds[1], request["device"], Path(request["home"]))
         except BaseException:  # the text pipe is all that tells of it: this process ends without Python's own epilogue
+            os.dup2(fds[1], 2)
             traceback.print_exc()
             sys.stderr.flush()
         os._exit(0)
     return pid
 
 
-def _start_in_sandbox(fds: list[int], request: dict[str, Any]) -> int:
+def _close_all_but(fds: list[int]) -> None:
+    edges = [FIRST_FD - 1, *sorted(fds), LAST_FD]
+    for before, after in itertools.pairwise(edges):
+        os.closerange(before + 1, after)
+
+
+def _start_in_sandbox(fds: list[int], request: dict[str, Any], filters: Filters) -> int:
     """Fork the namespaces' first process, which shuts itself in, forks the worker and ends when that ends; the worker's pid out here."""
-    sandbox.leave_namespaces()
+    namespaces.leave_namespaces()
     ready, done = os.pipe()
     first = os.fork()
     if first == 0:
         try:
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             os.close(ready)
-            sandbox.shut_in(request["readable"], request["writable"], request["copied"])
-            child = _fork_worker(fds, request)
+            namespaces.shut_in(View.from_json(request["view"]))
+            child = _fork_worker(fds, request, filters)
             os.write(done, b"up")
             os.close(done)
             for fd in fds:
                 os.close(fd)
             while os.wait()[0] != child:
                 pass  # an orphan of the worker's was reaped
-        except sandbox.SandboxFailed as error:
+        except namespaces.SandboxFailed as error:
             os.write(done, f"{error}".encode()[:400])
         finally:
             os._exit(0)  # and with it everybody in the namespaces
@@ -85,11 +121,11 @@ def _start_in_sandbox(fds: list[int], request: dict[str, Any]) -> int:
     said = os.read(ready, 512)
     os.close(ready)
     if said != b"up":
-        raise sandbox.SandboxFailed(said.decode(errors="replace") or "its first process died")
+        raise namespaces.SandboxFailed(said.decode(errors="replace") or "its first process died")
     return int(Path(f"/proc/{first}/task/{first}/children").read_text().split()[0])
 
 
-def serve(control: socket.socket) -> None:
+def serve(control: socket.socket, filters: Filters) -> None:
     """Fork a worker for each request until the broker closes the socket."""
     while True:
         message, fds, _, _ = socket.recv_fds(control, 65536, 2)
@@ -102,7 +138,7 @@ def serve(control: socket.socket) -> None:
             try:
                 control.close()
                 os.close(read_end)
-                keep(list(fds), report, request)
+                keep(list(fds), report, request, filters)
             finally:
                 os._exit(70)
         os.close(report)
@@ -128,8 +164,9 @@ def main() -> None:
     if os.environ.get("AUTOKERNEL_WARM_COMPILE"):
         import torch._inductor.compile_fx  # noqa: F401  imports only; compiling happens in the workers
     import autokernel.executor.worker  # noqa: F401
-    control.send(b"{}")
-    serve(control)
+    filters = Filters()
+    control.send(json.dumps({"seccomp": filters.why_not}).encode())
+    serve(control, filters)
 
 
 if __name__ == "__main__":
