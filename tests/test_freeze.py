@@ -1,4 +1,4 @@
-"""Stopping a family of processes: honest ones stand still and go on, hostile ones stand still too or are found out; by group, by signals."""
+"""Stopping a family: honest ones stand still and go on, hostile ones stand still too or are found out. By group, by signals."""
 
 from __future__ import annotations
 
