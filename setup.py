@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 
@@ -19,6 +20,9 @@ PACKAGES = [
     "autokernel.cli",
     "autokernel.cpp_kernels",
     "autokernel.executor",
+    "autokernel.exploits",
+    "autokernel.exploits.attacks",
+    "autokernel.exploits.honest",
     "autokernel.gate",
     "autokernel.proposers",
     "autokernel.sandbox",
@@ -49,6 +53,19 @@ TEST = ["packaging>=24", "pytest>=8.2", "pytest-timeout>=2.3", "pytest-xdist>=3.
 DEV = [*TEST, "build>=1.2"]
 
 
+# what tests and the self-test share is shipped from where the tests have it, without the tests themselves
+FOLDERS = {"autokernel.cuda": "cuda", "autokernel.triton_kernels": "triton_kernels", "autokernel.exploits": "tests/exploits",
+           "autokernel.exploits.attacks": "tests/exploits/attacks", "autokernel.exploits.honest": "tests/exploits/honest"}
+
+
+class BuildPy(build_py):
+    """Leaves tests out."""
+
+    def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
+        """As setuptools finds them, but for test_*.py."""
+        return [found for found in super().find_package_modules(package, package_dir) if not found[1].startswith("test_")]
+
+
 def version() -> str:
     """The version that autokernel/__init__.py states, read as text: importing it here would need its dependencies."""
     text = (ROOT / "autokernel" / "__init__.py").read_text(encoding="utf-8")
@@ -69,7 +86,8 @@ setup(
     license_files=["LICENSE"],
     python_requires=">=3.10",
     packages=PACKAGES,
-    package_dir={"autokernel.cuda": "cuda", "autokernel.triton_kernels": "triton_kernels"},
+    package_dir=FOLDERS,
+    cmdclass={"build_py": BuildPy},
     package_data={"autokernel": ["py.typed"], "kernelbench_bridge": ["py.typed", "embedded/**/*"], "scorer": ["py.typed"]},
     exclude_package_data={"": ["__pycache__/*", "*.pyc"]},
     install_requires=REQUIRES,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import types
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 
+from autokernel import self_test
 from autokernel.cli import cli
 from autokernel.cli.layout import ids, short, width, wrapped
 from autokernel.errors import InternalError, MissingOnMachine
@@ -281,10 +283,33 @@ def test_eval_on_a_problem_that_needs_a_missing_package_is_exit_3(run, tmp_path)
 def test_doctors_self_test_knows_right_from_wrong_from_cheating(tmp_path, monkeypatch):
     """The real executor, on the CPU."""
     monkeypatch.setenv("AUTOKERNEL_CACHE_DIR", str(tmp_path))
+    entries = self_test.quick_entries("cpu")
+    few = [entry for entry in entries if entry.name in ("reads_the_home", "zeroes_inputs", "empty_output")]  # each has its own test
+    assert len(entries) >= 15 and len(few) == 3
+    monkeypatch.setattr(self_test, "quick_entries", lambda device: few)
     result = CliRunner().invoke(cli, ["doctor", "--self-test", "--device", "cpu", "--rules", "quick", "--json"], prog_name="autokernel")
     assert result.exit_code == 0, result.output
-    cases = json.loads(result.stdout)["self_test"]
-    assert [(case["name"], case["accepted"]) for case in cases] == [
+    report = json.loads(result.stdout)
+    cases = report["self_test"]
+    assert [(case["name"], case["accepted"]) for case in cases[:4]] == [
         ("right", True), ("wrong by a little", False), ("returns its first answer again", False),
         ("patches the clock and the comparison", False)]
-    assert all(case["passed"] for case in cases)
+    assert all(case["passed"] for case in cases) and report["certified"]
+    assert [case["name"] for case in cases[4:]] == [entry.strategy.rstrip(".") for entry in few]
+
+
+def test_doctor_does_not_certify_a_machine_on_which_a_verdict_is_wrong(tmp_path, monkeypatch):
+    def wrong(executor, rules):
+        made = Evaluation(problem="p", problem_hash="p", candidate="c", builder="python", rules="quick/1", accepted=False,
+                          refused_by="smoke", reason="wrong", verdicts=(), comparisons=(), machine={"sandbox": "none"})
+        yield self_test.Case("right", True, made)
+        yield self_test.Case("reads what it should not", None, replace(made, log="ESCAPED: a file"))
+        yield self_test.Case("wrong", False, made, ("smoke",))
+        yield self_test.Case("wrong elsewhere", False, made, ("stability",))
+
+    monkeypatch.setattr(self_test, "self_test", wrong)
+    monkeypatch.setattr("autokernel.executor.broker.Executor.__enter__", lambda executor: executor)
+    monkeypatch.setenv("AUTOKERNEL_CACHE_DIR", str(tmp_path))
+    result = CliRunner().invoke(cli, ["doctor", "--self-test", "--device", "cpu"], prog_name="autokernel")
+    assert result.exit_code == 1
+    assert "not certified: 3 of 4 verdicts are wrong" in result.stdout and "ok    wrong: refused by smoke" in result.stdout

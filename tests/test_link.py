@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
 torch = pytest.importorskip("torch")
+from autokernel.executor import wire  # noqa: E402
 from autokernel.executor.faults import LinkFailed  # noqa: E402  needs torch
 from autokernel.executor.link import WorkerLink  # noqa: E402
 from autokernel.executor.nursery import Nursery  # noqa: E402
@@ -52,6 +56,40 @@ def linked(nursery: Nursery, way: str) -> WorkerLink:
     link = WorkerLink(worker.sock, worker.pid, worker.keeper, torch.device("cpu"))
     link.construct(1, [way], 30)
     return link
+
+
+def test_a_reply_must_be_whole_within_its_deadline_however_it_comes() -> None:
+    ours, theirs = socket.socketpair()
+    whole = wire.REPLY.pack(wire.MAGIC, wire.OK, wire.NO_CODE, 7, 0.0, 0, 0, b"", 0)
+
+    def drip(pause_s: float) -> None:
+        for byte in whole[:8]:
+            time.sleep(pause_s)
+            theirs.sendall(bytes([byte]))
+        theirs.sendall(whole[8:])
+
+    ours.settimeout(0.5)
+    for pause_s, in_time in ((0.2, False), (0.0, True)):
+        sender = threading.Thread(target=drip, args=(pause_s,))
+        sender.start()
+        start = time.monotonic()
+        if in_time:
+            assert wire.receive_reply(ours, 7).sequence == 7
+        else:
+            with pytest.raises(TimeoutError):
+                wire.receive_reply(ours, 7)
+            assert time.monotonic() - start < 1.2  # each byte alone came in time
+        sender.join()
+        ours.settimeout(0.1)
+        while not in_time:
+            try:
+                ours.recv(4096)
+            except TimeoutError:
+                break
+        assert ours.gettimeout() == 0.1
+        ours.settimeout(5)
+    ours.close()
+    theirs.close()
 
 
 @pytest.mark.parametrize("way", ["plain", "transposed", "sliced", "far apart", "rows far apart"])

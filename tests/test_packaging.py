@@ -17,7 +17,8 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTERS = {"autokernel.triton_kernels": "triton_kernels", "autokernel.cuda": "cuda", "autokernel.cpp_kernels": "autokernel/cpp_kernels"}
-SHIPPED = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "autokernel", "kernelbench_bridge", "scorer", "cuda", "triton_kernels")
+SHIPPED = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "autokernel", "kernelbench_bridge", "scorer", "cuda", "triton_kernels",
+           "tests/exploits")
 
 ASK = """
 import importlib.resources, json
@@ -52,6 +53,7 @@ def wheel(tmp_path_factory):
     source = folder / "source"
     source.mkdir()
     for name in SHIPPED:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, source / name, ignore=ignored)
@@ -78,6 +80,9 @@ def test_the_wheel_holds_every_module_and_every_embedded_problem(wheel):
     for package in ("autokernel", "kernelbench_bridge", "scorer"):
         expected = {p.relative_to(ROOT).as_posix() for p in (ROOT / package).rglob("*.py")}
         assert expected - names == set(), "setup.py must list the package of each"
+    attacks = {f"autokernel/exploits/{p.relative_to(ROOT / 'tests' / 'exploits').as_posix()}"
+               for p in (ROOT / "tests" / "exploits").rglob("*.py") if not p.name.startswith("test_")}
+    assert {name for name in names if name.startswith("autokernel/exploits/")} == attacks
 
 
 def test_an_installed_wheel_finds_the_starters(wheel, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +13,9 @@ import pytest
 from autokernel import rules
 from autokernel.evaluate import evaluate
 from autokernel.executor.broker import Executor
+from autokernel.executor.nursery import Nursery
 from autokernel.records import Candidate, Evaluation
+from autokernel.sandbox import cgroups, environment
 
 PROBLEM = """
 import torch
@@ -100,6 +104,69 @@ def test_the_trusted_processes_cannot_be_signalled_or_traced(executor: Executor)
     made = attack(executor, f"import signal\nos.kill({judge.pid}, signal.SIGKILL)")
     assert "failed: ProcessLookupError" in made.log
     assert judge.poll() is None
+
+
+def test_the_users_files_are_not_in_sight(executor: Executor) -> None:
+    hidden = [Path.home() / ".profile", Path(__file__).parent.parent / "setup.py", executor.store / "builds", Path("/etc/shadow"),
+              Path("/var/lib"), Path("pyproject.toml")]
+    made = attack(executor, f"print('in sight', [path for path in {[str(path) for path in hidden]!r} if os.path.lexists(path)])")
+    assert "in sight []" in made.log
+
+
+def test_its_environment_is_a_short_list_for_every_process_that_it_sees(executor: Executor) -> None:
+    made = attack(executor, "names = set(os.environ)\n"
+                            "for pid in (1, 2):\n"
+                            "    with open(f'/proc/{pid}/environ') as file:\n"
+                            "        names |= {one.partition('=')[0] for one in file.read().split(chr(0)) if one}\n"
+                            "print('names', sorted(names))\n"
+                            "print('home', os.environ['HOME'] == os.getcwd())")
+    names = set(ast.literal_eval(next(line for line in made.log.splitlines() if line.startswith("names"))[6:]))
+    ours = {"HOME", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "CUDA_MODULE_LOADING", "CUDA_VISIBLE_DEVICES", "TRITON_INTERPRET",
+            "AUTOKERNEL_WARM_COMPILE", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "PATH"}
+    by_torch = {"KINETO_LOG_LEVEL", "LC_CTYPE", "KMP_INIT_AT_FORK", "KMP_DUPLICATE_LIB_OK", "TORCHINDUCTOR_COMPILE_THREADS"}
+    assert names - ours - by_torch - set(environment.allowed(dict.fromkeys(names, ""))) == set()
+    assert "home True" in made.log
+
+
+@pytest.mark.parametrize(("name", "kept"), [
+    ("PATH", True), ("LC_ALL", True), ("CUDA_VISIBLE_DEVICES", True), ("OMP_NUM_THREADS", True), ("TORCH_LOGS", True), ("HF_TOKEN", False),
+    ("NVIDIA_API_KEY", False), ("TORCH_HUB_TOKEN", False), ("https_proxy", False), ("LD_PRELOAD", False), ("AWS_SECRET_ACCESS_KEY", False),
+    ("PIP_INDEX_URL", False), ("HOME", False), ("SSH_AUTH_SOCK", False),
+])
+def test_what_of_an_environment_is_allowed(name: str, kept: bool) -> None:
+    assert (name in environment.allowed({name: "x"})) is kept
+
+
+def test_it_cannot_leave_its_processors(tmp_path: Path) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two processors")
+    source = ("import os\ntry:\n    os.sched_setaffinity(0, range(64))\nexcept OSError:\n    pass\n"
+              "print('on', os.sched_getaffinity(0), flush=True)\nclass ModelNew: pass\n")
+    nursery = Nursery("cpu", tmp_path / "store", tmp_path, (min(os.sched_getaffinity(0)),), compiles=False)
+    nursery.open()
+    ways = [] if nursery.no_seccomp else [False]
+    ways += [True] if "cpuset" not in cgroups.examine(nursery.cpus) else []
+    try:
+        for groups in ways:
+            nursery.layers = replace(nursery.layers, groups=groups, seccomp=not nursery.no_seccomp)
+            worker = nursery.spawn()
+            nursery.load(worker, source, "python", deadline_s=60)
+            folders = list(worker.group.folders.values())
+            nursery.bury(worker)
+            assert f"on {set(nursery.cpus)}" in worker.text.text()
+            assert bool(folders) == groups and not [folder for folder in folders if folder.exists()]
+    finally:
+        nursery.close()
+
+
+def test_its_folders_are_in_memory_under_one_quota(executor: Executor) -> None:
+    made = attack(executor, "room = {}\n"
+                            "for folder in (os.getcwd(), os.environ['HOME'], os.environ['TRITON_CACHE_DIR'], '/tmp', '/dev/shm'):\n"
+                            "    had = os.statvfs(folder)\n"
+                            "    room[os.stat(folder).st_dev] = had.f_blocks * had.f_frsize\n"
+                            "print('rooms', sorted(room.values()))")
+    assert f"rooms [{2 << 30}]" in made.log
+    assert not any((executor.folder / "triton").rglob("*.so"))
 
 
 def test_the_problems_answers_are_not_in_files_it_can_read(executor: Executor) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--self-test", "tests_itself", is_flag=True,
-              help="Judge a right, a wrong and two cheating candidates; exit 1 if a verdict is wrong.")
+              help="Judge candidates whose verdicts are known, attacks among them; exit 1 if one is wrong: do not trust this machine then.")
 @device_option
 @rules_option
 @json_option
@@ -29,10 +29,21 @@ def doctor(tests_itself: bool, device: str | None, rules: str, as_json: bool) ->
     if as_json:
         tested = [{"name": case.name, "passed": case.passed, "accepted": case.evaluation.accepted, "refused_by": case.evaluation.refused_by,
                    "reason": case.evaluation.reason} for case in cases]
-        click.echo(json.dumps({**report.to_json(), "self_test": tested if tests_itself else None}, indent=2))
+        certified = all(case.passed for case in cases) if tests_itself else None
+        click.echo(json.dumps({**report.to_json(), "self_test": tested if tests_itself else None, "certified": certified}, indent=2))
     else:
-        click.echo("\n".join([*report.lines(), *(["self-test"] if cases else []), *(f"  {case.line}" for case in cases)]))
+        click.echo("\n".join([*report.lines(), *_tested(cases)]))
     return 0 if all(case.passed for case in cases) else 1
+
+
+def _tested(cases: list[Case]) -> list[str]:
+    """Lines of the self-test, none where there was none."""
+    if not cases:
+        return []
+    wrong = sum(not case.passed for case in cases)
+    end = f"not certified: {wrong} of {len(cases)} verdicts are wrong; do not trust what is judged on this machine" if wrong else \
+        f"certified: all {len(cases)} verdicts are as they should be"
+    return ["self-test", *(f"  {case.line}" for case in cases), f"  {end}"]
 
 
 def _self_test(device: str, rules: str) -> list[Case]:

@@ -24,7 +24,13 @@ from autokernel.executor.service import Service
 from autokernel.machine import describe
 from autokernel.sandbox import cgroups
 
+OWN_CORE_FROM = 8  # from this many processors on, one is the judge's and the broker's alone
 GRACE_S = 20.0  # for the judge to notice that a worker was killed
+
+
+def worker_cpus(allowed: Sequence[int], device: str) -> tuple[int, ...]:
+    """The processors of candidates and baselines alike; where CPU code is judged and there are enough, the first is left to the others."""
+    return tuple(allowed[1:] if device == "cpu" and len(allowed) >= OWN_CORE_FROM else allowed)
 
 
 class Executor:
@@ -39,7 +45,7 @@ class Executor:
         self.device, self.store, self.memory_gb, self.compiles = device, store, memory_gb, compiles
         self.seed = secrets.randbits(62) if seed is None else seed
         self.folder = Path(tempfile.mkdtemp(prefix="autokernel-"))
-        self.cpus = tuple(sorted(os.sched_getaffinity(0)))
+        self.cpus = worker_cpus(sorted(os.sched_getaffinity(0)), device)
         self.nursery = Nursery(device, store, self.folder, self.cpus, compiles=compiles)
         self.generation = 0  # rises when the judge was restarted and with it everything it held was lost
         self._unanswered = False  # the judge was asked something and its reply not awaited
@@ -202,7 +208,7 @@ class Executor:
              compiled: bool = False, extensions: Path | None = None, kernels: Path | None = None, deadline_s: float) -> None:
         """Have a worker import a candidate's file; see Nursery.load. Raises WorkerFault."""
         self.nursery.load(worker, source, builder, artifact=artifact, class_name=class_name, compiled=compiled, extensions=extensions,
-                          kernels=kernels, threads=int(self._hello.get("threads", 0)), deadline_s=deadline_s)
+                          kernels=kernels, threads=min(int(self._hello.get("threads", 0)), len(self.cpus)), deadline_s=deadline_s)
 
     def attach(self, worker: WorkerHandle) -> None:
         """Hand a loaded worker's socket to the judge."""

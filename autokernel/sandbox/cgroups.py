@@ -129,6 +129,13 @@ def _write(path: Path, text: str) -> None:
         file.write(text)
 
 
+def examine(cpus: Sequence[int]) -> dict[str, str]:
+    """Which of WANTED cannot be had here, with the reason: a group is made and removed."""
+    group = make("examined", cpus)
+    group.remove()
+    return group.without
+
+
 def sweep() -> None:
     """Remove what brokers that were killed left behind: their families died with them."""
     for hierarchy in hierarchies():

@@ -64,9 +64,7 @@ def _limits() -> Layer:
 
 
 def _groups() -> tuple[Layer, ...]:
-    group = cgroups.make("examined", sorted(os.sched_getaffinity(0)))
-    group.remove()
-    off = group.without
+    off = cgroups.examine(sorted(os.sched_getaffinity(0)))
 
     def layer(name: str, control: str, on: str, otherwise: str) -> Layer:
         return Layer(name, False, f"{off[control]}; {otherwise}", WRITABLE) if control in off else Layer(name, True, on)

@@ -1,0 +1,74 @@
+"""Taking files out of a worker's folders: plain ones, up to a cap, and nothing by way of a link."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from autokernel.executor import harvest as module
+from autokernel.executor.harvest import TooMuch, harvest
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with plain files, and with what a hostile process could leave beside them."""
+    made = tmp_path / "cache"
+    (made / "kernel").mkdir(parents=True)
+    (made / "kernel" / "a.so").write_bytes(b"machine code")
+    (made / "kernel" / "a.so").chmod(0o755)
+    os.utime(made / "kernel" / "a.so", ns=(10**18, 10**18 + 7))
+    (made / "plain").write_text("text")
+    (tmp_path / "secret").write_text("secret")
+    (made / "link").symlink_to(tmp_path / "secret")
+    (made / "folder").symlink_to(tmp_path)
+    os.mkfifo(made / "pipe")
+    return made
+
+
+def names(target: Path) -> list[str]:
+    return sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
+
+
+def test_plain_files_come_with_their_times_and_nothing_else_does(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    assert harvest(os.getpid(), folder, target) == len("machine code") + len("text")
+    assert names(target) == ["kernel/a.so", "plain"]
+    assert (target / "kernel" / "a.so").read_bytes() == b"machine code"
+    facts = (target / "kernel" / "a.so").stat()
+    assert facts.st_mtime_ns == 10**18 + 7 and facts.st_mode & 0o777 == 0o755
+
+
+def test_what_is_there_already_stays(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "plain").write_text("older")
+    harvest(os.getpid(), folder, target)
+    assert (target / "plain").read_text() == "older" and (target / "kernel" / "a.so").exists()
+
+
+def test_a_cap_on_bytes_and_files(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 8)
+    with pytest.raises(TooMuch):
+        harvest(os.getpid(), folder, tmp_path / "small")
+    assert "kernel/a.so" not in names(tmp_path / "small")
+    monkeypatch.setattr(module, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(module, "MOST_FILES", 1)
+    with pytest.raises(TooMuch):
+        harvest(os.getpid(), folder, tmp_path / "few")
+
+
+def test_a_folder_that_became_a_link_is_not_entered(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").symlink_to(folder)
+    with pytest.raises(OSError):
+        harvest(os.getpid(), tmp_path / "other", tmp_path / "target")
+
+
+def test_a_process_that_is_gone_gives_an_error(folder: Path, tmp_path: Path) -> None:
+    gone = os.fork()
+    if gone == 0:
+        os._exit(0)
+    os.waitpid(gone, 0)
+    with pytest.raises(OSError):
+        harvest(gone, folder, tmp_path / "target")
