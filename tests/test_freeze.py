@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Frozen families stand still, and hostile ones stand still too or are found out: by group, and by signals."""
-=======
 """Stopping a family: honest ones stand still and go on, hostile ones stand still too or are found out. By group, by signals."""
->>>>>>> sandbox
 
 from __future__ import annotations
 
