@@ -64,6 +64,11 @@ class Worker:
             request = wire.receive_request(self.sock)
             if request.kind == wire.STOP:
                 return
+            if request.kind == wire.COMPAT:
+                from autokernel.executor import compat_wire, compat_worker
+
+                compat_wire.send(self.sock, compat_worker.answer(pickle.loads(request.body), self.device))
+                continue
             wire.send_reply(self.sock, self.answer(request))
 
     def answer(self, request: wire.Request) -> wire.Reply:

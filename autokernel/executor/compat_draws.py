@@ -1,0 +1,92 @@
+"""Inputs that KernelBench's seeds give, kept between candidates: drawing them on one core is most of an evaluation's time."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+SHARE_OF_DISK = 0.25  # of what is free
+SHARE_OF_MEMORY = 0.5  # of what is available: files that are not in the page cache are slower than drawing anew
+KEPT_PROBLEMS = 64
+
+
+class Draws:
+    """A folder with a folder a problem and a file a seed, under a budget of bytes. Safe to use from several threads."""
+
+    def __init__(self, folder: Path, budget_bytes: int | None = None) -> None:
+        self.folder, self.budget_bytes = folder, budget_bytes
+        self._locks: dict[str, threading.Lock] = {}
+        self._all = threading.Lock()
+
+    def paths(self, source: str, torch: str, seeds: Sequence[int], draw: Callable[[dict[int, Path]], None]) -> dict[int, str]:
+        """The file of each seed's inputs, by seed; `draw(paths by seed)` makes those that are missing, as far as it can.
+
+        Where a problem's sets do not all fit, as many are kept as do, and the evaluation draws the others itself.
+        """
+        key = hashlib.sha256(f"{torch}\n{source}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        with self._all:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            place = self.folder / key
+            place.mkdir(parents=True, exist_ok=True)
+            os.utime(place)
+            wanted = {seed: place / f"{seed}.inputs" for seed in seeds}
+            there = {seed: path for seed, path in wanted.items() if path.exists()}
+            missing = {seed: path for seed, path in wanted.items() if seed not in there}
+            if missing and not there:  # one set alone, to learn how large they are
+                first = next(iter(missing))
+                draw({first: missing.pop(first)})
+                there = {first: wanted[first]} if wanted[first].exists() else {}
+            if not there:
+                return {}
+            largest = max(path.stat().st_size for path in there.values())
+            if not self._room(0, key):  # that one is too much already
+                shutil.rmtree(place, ignore_errors=True)
+                return {}
+            while missing and not self._room(largest * len(missing), key):
+                missing.popitem()
+            if missing:
+                draw(missing)
+            return {seed: str(path) for seed, path in wanted.items() if path.exists()}
+
+    def _room(self, wanted: int, key: str) -> bool:
+        """Whether that many bytes more may be kept; drops the problems used longest ago for it, never `key`'s."""
+        budget = self._budget()
+        with self._all:
+            places = sorted((place for place in self.folder.iterdir() if place.is_dir()), key=lambda place: place.stat().st_mtime)
+            sizes = {place: _size(place) for place in places}
+            for place in places:
+                if sum(sizes.values()) + wanted <= budget and len(sizes) <= KEPT_PROBLEMS:
+                    return True
+                if place.name != key:
+                    shutil.rmtree(place, ignore_errors=True)
+                    sizes.pop(place)
+            return sum(sizes.values()) + wanted <= budget
+
+    def _budget(self) -> int:
+        if self.budget_bytes is not None:
+            return self.budget_bytes
+        used = sum(_size(place) for place in self.folder.iterdir() if place.is_dir())
+        disk = int(SHARE_OF_DISK * (shutil.disk_usage(self.folder).free + used))
+        return min(disk, int(SHARE_OF_MEMORY * _available_memory()))
+
+
+def _size(place: Path) -> int:
+    total = 0
+    for entry in os.scandir(place):
+        try:
+            total += entry.stat().st_size
+        except FileNotFoundError:
+            continue  # a part that was just put in its place
+    return total
+
+
+def _available_memory() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 4 << 30
