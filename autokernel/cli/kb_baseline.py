@@ -68,7 +68,8 @@ def measure_baseline(level: int, problems: tuple[int, ...] | None, source: str, 
             entries[f"{problem.name}.py"] = measured.stats
             if measured.stats is None:
                 failed[problem.name] = measured.reason
-            click.echo(f"{problem.name}: " + (f"{measured.stats['mean']:g} ms" if measured.stats else f"fails: {measured.reason}"), err=True)
+            said = f"{measured.stats['mean']:g} ms" if measured.stats else f"fails: {measured.reason}"
+            click.echo(f"{problem.name}: {said}", err=True)
             replace_file(path, baseline_text(Baseline(levels, facts)).encode())
     timed = sum(1 for entry in entries.values() if entry)
     summary = {"file": str(path), "level": level, "timed": timed, "failed": failed, "environment": facts}

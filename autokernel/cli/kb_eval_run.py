@@ -77,7 +77,7 @@ def evaluate_run(run_dir: Path, level: int, problems: tuple[int, ...] | None, so
         raise UsageError(f"'{run_dir}' holds no sample of level {level} for the problems asked for. "
                          f"Samples are called level_{level}_problem_P_sample_S_kernel.py.")
     with locked(run_dir):
-        records = RunRecords.open(run_dir, _conditions(level, loaded.origin, options, devices[0], backend), fresh=fresh, append=append)
+        records = RunRecords.open(run_dir, _conditions(loaded, options, devices[0], backend), fresh=fresh, append=append)
         batch = BatchOptions(options, backend == "auto", verified, minutes)
         whole = _evaluate(records, loaded, chosen, batch, devices)
         passed = records.write_pass_at_k(k_values) if max(map(len, records.results.values()), default=0) > 1 else None
@@ -118,12 +118,14 @@ def _known(found: Sequence[SampleFile], loaded: LoadedLevel) -> tuple[list[Sampl
     return [sample for sample in found if sample.problem_id in ids], notes
 
 
-def _conditions(level: int, origin: str, options: CompatOptions, device: str, backend: str) -> dict[str, Any]:
+def _conditions(loaded: LoadedLevel, options: CompatOptions, device: str, backend: str) -> dict[str, Any]:
     """What a resumed run must agree in."""
     from autokernel.compat.hardware import device_model
     from autokernel.machine import package_version
+    from kernelbench_bridge import format_ids
 
-    return {"level": level, "problems": origin, "rules": options.rules.label, "precision": options.precision, "backend": backend,
+    return {"level": loaded.level, "level_ids": format_ids(loaded.all_ids), "problems": loaded.origin, "rules": options.rules.label,
+            "precision": options.precision, "backend": backend,
             "timing_method": options.method(device) if options.measure else "none", "correct_trials": options.correct_trials,
             "perf_trials": options.perf_trials, "seed": options.seed, "torch": package_version("torch"),
             "device": device_model(device)}

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from autokernel.compat.own_file import OURS, SCHEMA
 from autokernel.compat.result import Judged, KernelExecResult
 from autokernel.compat.single import Verified
 from autokernel.durable import replace_file
@@ -24,8 +25,7 @@ from kernelbench_bridge.run_directory import (
 )
 from scorer.kernelbench import pass_at_k_results
 
-OURS = "autokernel_eval.json"  # conditions of the run, and for each sample what KernelBench's layout has no place for
-SCHEMA = 1
+LEVEL_IDS = "level_ids"  # the one condition that may change: a denominator, not something that figures depend on
 
 
 class RunRecords:
@@ -58,7 +58,7 @@ class RunRecords:
             raise UsageError(f"'{ours_path}' is not of this version; it is left alone. Pass --fresh to put it aside and begin anew.")
         before = whole.get("conditions", {})
         for name, value in conditions.items():
-            if before.get(name) != value:
+            if name != LEVEL_IDS and before.get(name) != value:
                 raise UsageError(f"this run was evaluated with {name} {before.get(name)}, and now it is {value}. "
                                  "Use the same, or pass --fresh to put the old results aside and begin anew.")
         return cls(folder, conditions, results, whole.get("samples", {}))
@@ -100,15 +100,6 @@ def _beyond(record: KernelExecResult, found: Judged | None, verified: Verified |
     if verified is not None:
         beyond["verified"] = verified.to_json()
     return beyond
-
-
-def read_ours(folder: Path) -> dict[str, Any]:
-    """Our file of a run directory: `conditions` and `samples`, empty where there is none or it is another program's."""
-    path = folder / OURS
-    if not path.exists():
-        return {}
-    whole = read_json(path)
-    return whole if isinstance(whole, dict) and whole.get("schema") == SCHEMA else {}
 
 
 def _put_aside(path: Path) -> None:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autokernel.compat.records import read_ours
+from autokernel.compat.own_file import read_ours
 from autokernel.errors import UsageError
 from kernelbench_bridge.baselines import Baseline, read_baseline
 from kernelbench_bridge.run_directory import EVAL_RESULTS, PASS_AT_K, read_eval_results, read_generation_config, read_json, samples
+from kernelbench_bridge.selection import parse_ids
 from scorer import LevelScore, ProblemResult, score_level
 from scorer.kernelbench import LEVEL_SIZES, CompatScore, analyze
 
@@ -60,12 +61,13 @@ def score_run(path: Path, baseline_path: Path, *, level: int | None = None, name
     if mismatches and not force:
         raise UsageError(f"{mismatches[0]}. Pass a baseline of the same card and precision, or --force to compare them all the same.")
     passed = read_json(folder / PASS_AT_K) if path.is_dir() and (folder / PASS_AT_K).exists() else None
-    compat = analyze(_names(baseline, chosen, names), entries, baseline.level(chosen), level=chosen, run_name=folder.name,
+    level_names = _names(baseline, chosen, names, str(conditions.get("level_ids") or ""))
+    compat = analyze(level_names, entries, baseline.level(chosen), level=chosen, run_name=folder.name,
                      hardware=facts["baseline card"], pass_results=passed)
     config = str(baseline.environment.get("config") or baseline_path.stem)
     opponent = "compile" if "compile" in config else "eager"
-    results, verified, exclusions = _honest(entries, baseline.by_id(chosen), chosen, ours.get("samples", {}), compat.total_count, opponent)
-    uids = [f"L{chosen}/{number}" for number in range(1, compat.total_count + 1)]
+    results, verified, exclusions = _honest(entries, baseline.by_id(chosen), chosen, ours.get("samples", {}), sorted(level_names), opponent)
+    uids = [f"L{chosen}/{number}" for number in sorted(level_names)]
     return RunScore(chosen, compat, score_level(uids, results), verified, facts, mismatches if force else (), exclusions)
 
 
@@ -84,15 +86,16 @@ def _level(asked: int | None, folder: Path | None, conditions: Mapping[str, Any]
     raise UsageError("results do not say which level they are of; pass --level N.")
 
 
-def _names(baseline: Baseline, level: int, given: Mapping[int, str] | None) -> dict[int, str]:
-    """The level's problems by id as KernelBench's local data set names them, `.py` included, so that its quirks come out alike."""
+def _names(baseline: Baseline, level: int, given: Mapping[int, str] | None, level_ids: str) -> dict[int, str]:
+    """The level's problems by id as KernelBench's local data set names them, `.py` included, so that its quirks come out alike.
+
+    `level_ids` are those that our own evaluation recorded, "" where it recorded none: then the level is KernelBench's, whole.
+    """
     if given:
         return dict(given)
-    size = LEVEL_SIZES.get(level)
     named = {number: name if name.endswith(".py") else f"{name}.py" for number, name in baseline.names(level).items()}
-    if size is None:
-        return named
-    return {number: named.get(number, f"{number}_.py") for number in range(1, size + 1)}
+    ids = parse_ids(level_ids) if level_ids else range(1, LEVEL_SIZES[level] + 1) if level in LEVEL_SIZES else sorted(named)
+    return {number: named.get(number, f"{number}_.py") for number in ids}
 
 
 def _conditions(folder: Path, entries: Mapping[str, Any], ours: Mapping[str, Any], baseline: Baseline,
@@ -114,13 +117,13 @@ def _conditions(folder: Path, entries: Mapping[str, Any], ours: Mapping[str, Any
     return facts, tuple(wrong)
 
 
-def _honest(entries: Mapping[str, Any], means: Mapping[int, Any], level: int, ours: Mapping[str, Any], size: int,
+def _honest(entries: Mapping[str, Any], means: Mapping[int, Any], level: int, ours: Mapping[str, Any], ids: Sequence[int],
             opponent: str) -> tuple[list[ProblemResult], tuple[str, ...], tuple[str, ...]]:
     """Results for the honest score: sample 0 of each problem, the verified ratio where there is one, else the ratio of means."""
     results: list[ProblemResult] = []
     verified: list[str] = []
     left: dict[str, list[str]] = {}
-    for number in range(1, size + 1):
+    for number in ids:
         uid = f"L{level}/{number}"
         entry = next((row for row in entries.get(str(number), []) if row["sample_id"] == 0), None)
         if entry is None:
@@ -144,7 +147,7 @@ def _honest(entries: Mapping[str, Any], means: Mapping[int, Any], level: int, ou
         if interval:
             verified.append(uid)
         results.append(ProblemResult(uid, "correct", {opponent: speedup}, {opponent: interval} if interval else {}))
-    strangers = [key for key in entries if not 1 <= int(key) <= size]
+    strangers = [key for key in entries if int(key) not in ids]
     if strangers:
         left["are of no problem of the level"] = [f"L{level}/{key}" for key in strangers]
     return results, tuple(verified), tuple(f"{_listed(uids)} {why}" for why, uids in left.items())

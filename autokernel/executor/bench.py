@@ -19,6 +19,7 @@ from autokernel.executor.oracle import InputSet, Oracle, output_rms
 
 WARM_WINDOWS = 2
 SPARE_BYTES = 2 << 30  # beside one set: with less free device memory the judge gives back what its allocator holds unused
+PRECISIONS = {"fp32": None, "fp16": torch.float16, "bf16": torch.bfloat16}  # fp32 leaves the problem as it is
 KEEP_INPUT_BYTES = 1 << 30  # judged sets with larger inputs redraw them from their seed
 
 
@@ -28,7 +29,8 @@ class Bench:
     def __init__(self, source: str, name: str, seed: int, rules: dict[str, Any], device: torch.device) -> None:
         self.device, self.rules, self.seed = device, rules, seed
         self.drawn = 0
-        self.code = ProblemCode(source, name, device)
+        self.dtype = PRECISIONS[rules.get("precision", "fp32")]
+        self.code = ProblemCode(source, name, device, self.dtype)
         self.oracle = Oracle(self.code, self.next_seed() & 0x7FFFFFFF)
         self.second: Oracle | None = None
         self.sets: dict[tuple[str, int], InputSet] = {}
@@ -91,7 +93,7 @@ class Bench:
                 self.second = Oracle(self.code, self.next_seed() & 0x7FFFFFFF)
                 self.second.inspect(self.code.draw(self.next_seed()), 1)
             oracle = self.second
-        worker.construct(oracle.seed, self.code.init_arguments(oracle.seed), timeout_s)
+        worker.construct(oracle.seed, self.code.init_arguments(oracle.seed), timeout_s, self.dtype)
         return {}
 
     def judged(self, kind: str, index: int, *, keep: bool = True) -> InputSet:

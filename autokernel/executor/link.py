@@ -86,9 +86,10 @@ class WorkerLink:
             raise LinkFailed(CONTRACT, wire.CODE_TEXT[reply.code])
         return reply
 
-    def construct(self, seed: int, arguments: list[Any], timeout_s: float) -> None:
-        """Have the worker build its model."""
-        self.request(wire.CONSTRUCT, seed=seed, body=map_tensors(arguments, lambda t: t.cpu()), timeout_s=timeout_s)
+    def construct(self, seed: int, arguments: list[Any], timeout_s: float, dtype: torch.dtype | None = None) -> None:
+        """Have the worker build its model, cast to `dtype` if one is given."""
+        body = {"arguments": map_tensors(arguments, lambda t: t.cpu()), "dtype": dtype}
+        self.request(wire.CONSTRUCT, seed=seed, body=body, timeout_s=timeout_s)
 
     def window(self, sets: list[tuple[Any, ...]], expected: list[Tensor], signature: bytes, *, seed: int, timeout_s: float,
                clone_aliases: bool = False, null: bool = False) -> Window:

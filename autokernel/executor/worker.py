@@ -80,7 +80,7 @@ class Worker:
             if request.kind == wire.LOAD:
                 self.load(pickle.loads(request.body))
             elif request.kind == wire.CONSTRUCT:
-                self.construct(request.seed, pickle.loads(request.body))
+                self.construct(request.seed, **pickle.loads(request.body))
             elif request.kind == wire.LEND:
                 frames = self.lend(pickle.loads(request.body))
             elif request.kind == wire.PREPARE:
@@ -127,14 +127,14 @@ class Worker:
         if not isinstance(getattr(self.module, orders["class_name"], None), type):
             raise ContractError(wire.NO_CLASS)
 
-    def construct(self, seed: int, arguments: list[Any]) -> None:
-        """Build the model as the judge builds the reference: same seed, under the device, train mode."""
+    def construct(self, seed: int, arguments: list[Any], dtype: Any = None) -> None:
+        """Build the model as the judge builds the reference: same seed, under the device, train mode, cast to `dtype` if one is given."""
         self.model, self.outputs, self.arguments = None, [], []
         arguments = [a.to(self.device) if isinstance(a, self.torch.Tensor) else a for a in arguments]
         self.torch.manual_seed(seed)
         with self.torch.device(self.device):
             model = getattr(self.module, self.orders["class_name"])(*arguments)
-        model = model.to(self.device)
+        model = model.to(self.device, dtype)
         self.model = self.torch.compile(model, dynamic=False) if self.orders["compile"] else model
 
     def lend(self, terms: dict[str, Any]) -> tuple[wire.TensorFrame, ...]:
