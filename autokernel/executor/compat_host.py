@@ -155,8 +155,8 @@ class CompatHost:
 
     def _env(self, extensions: Path) -> dict[str, str]:
         env = {"TORCH_EXTENSIONS_DIR": str(extensions), **builders.get("python").worker_env(self.device)}
-        if self.facts.capability:  # the build, which sees no device, and the run must agree, or the run compiles again
-            env["TORCH_CUDA_ARCH_LIST"] = self.facts.capability
+        if self.facts.capability:  # as torch has it of itself: what builds, runs or judges it must agree, or it is compiled again
+            env["TORCH_CUDA_ARCH_LIST"] = f"{self.facts.capability}+PTX"
         return env
 
     def _order(self, orders: Mapping[str, Any], deadline_s: float, *, on_device: bool, writable: Sequence[Path] = (),

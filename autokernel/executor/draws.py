@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from autokernel.executor.precision import cast_model
+
 
 class ProblemFailed(Exception):
     """The problem's own code failed or its answer is none that can be judged; the message says where."""
@@ -70,8 +72,7 @@ class ProblemCode:
         torch.manual_seed(seed)
         with torch.device(self.device):
             model = self.model_class(*arguments)
-        moved: torch.nn.Module = model.to(self.device, self.dtype)
-        return moved
+        return cast_model(model, self.device, self.dtype)
 
     def draw(self, seed: int) -> tuple[Any, ...]:
         """One set of the problem's own inputs."""

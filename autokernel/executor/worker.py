@@ -40,13 +40,16 @@ class Worker:
     def __init__(self, sock: socket.socket, device: str) -> None:
         import torch
 
-        self.torch = torch
+        from autokernel.executor import precision as _precision
+
+        self.torch, self.precision = torch, _precision
         self.sock = sock
         self.device = torch.device(device)
         self.on_cuda = self.device.type == "cuda"
         self.module: ModuleType | None = None
         self.orders: dict[str, Any] = {}
         self.model: Any = None
+        self.dtype: Any = None
         self.lent: Any = None  # uint8 tensor over the lent memory
         self.arguments: list[tuple[Any, ...]] = []
         self.outputs: list[Any] = []
@@ -134,7 +137,8 @@ class Worker:
         self.torch.manual_seed(seed)
         with self.torch.device(self.device):
             model = getattr(self.module, self.orders["class_name"])(*arguments)
-        model = model.to(self.device, dtype)
+        self.dtype = dtype
+        model = self.precision.cast_model(model, self.device, dtype)
         self.model = self.torch.compile(model, dynamic=False) if self.orders["compile"] else model
 
     def lend(self, terms: dict[str, Any]) -> tuple[wire.TensorFrame, ...]:
@@ -202,7 +206,7 @@ class Worker:
             return 0.0
         torch, model, outputs = self.torch, self.model, self.outputs
         start = time.perf_counter()
-        with torch.no_grad():
+        with torch.no_grad(), self.precision.default_dtype(self.dtype):
             if self.on_cuda:
                 first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
                 first.record()

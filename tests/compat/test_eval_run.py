@@ -21,14 +21,16 @@ HEAD = "import math, torch, torch.nn as nn\nclass ModelNew(nn.Module):\n    def 
 GELU = "return nn.functional.gelu(x, approximate='tanh')"  # problem 1 of the embedded level 1
 SOFTMAX = "return torch.softmax(x, dim=-1)"  # problem 2
 FILES = {
-    (1, 0): HEAD + GELU, (1, 1): HEAD + "return x", (1, 2): "import os\nos._exit(3)\n", (1, 3): HEAD + "import time; time.sleep(0.3); " + GELU,
+    (1, 0): HEAD + GELU, (1, 1): HEAD + "return x", (1, 2): "import os\nos._exit(3)\n",
+    (1, 3): HEAD + "import time; time.sleep(0.3); " + GELU,
     (2, 0): HEAD + SOFTMAX, (2, 1): "x = (", (2, 2): HEAD + "import time; time.sleep(600)", (2, 3): HEAD + "return x[0]",
     (3, 0): HEAD + "raise ValueError('no')",
 }
 EXPECTED = {  # compiled, correct, and a key of the metadata that says how
     (1, 0): (True, True, "correctness_trials"), (1, 1): (True, False, "max_difference"), (1, 2): (False, False, "error"),
     (1, 3): (True, True, "correctness_trials"), (2, 0): (True, True, "correctness_trials"), (2, 1): (False, False, "compilation_error"),
-    (2, 2): (False, False, "error"), (2, 3): (True, False, "correctness_issue"), (3, 0): (False, False, "other_error"),  # its constructor lacks an argument
+    (2, 2): (False, False, "error"), (2, 3): (True, False, "correctness_issue"),
+    (3, 0): (False, False, "other_error"),  # its constructor lacks an argument
 }
 
 

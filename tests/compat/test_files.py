@@ -94,8 +94,7 @@ def test_results_of_another_program_are_left_alone_unless_asked(tmp_path):
     assert (tmp_path / "eval_results.json").read_text() == text
     assert RunRecords.open(tmp_path, {}, append=True).has(1, 0)
     assert not RunRecords.open(tmp_path, {}, fresh=True).has(1, 0)
-    aside = [path for path in tmp_path.glob("eval_results.*.json")]
-    assert [path.read_text() for path in aside] == [text]
+    assert [path.read_text() for path in tmp_path.glob("eval_results.*.json")] == [text]
 
 
 def test_ids_are_what_int_takes(tmp_path):
