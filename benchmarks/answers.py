@@ -26,7 +26,7 @@ from autokernel.errors import AutoKernelError
 from autokernel.evaluate import evaluate
 from autokernel.executor.broker import Executor
 from autokernel.executor.compat_host import CompatHost
-from autokernel.machine import default_device
+from autokernel.machine import cpu_name, default_device
 from autokernel.records import Candidate
 from autokernel.rules import KERNELBENCH, preset
 from kernelbench_bridge import Problem, parse_ids
@@ -137,7 +137,8 @@ def as_kernelbench(answer, host):
     return {"verdict": "accepted" if result.correctness else "refused", "reason": " ".join(reason.split())[:REASON],
             "speedup": result.ref_runtime / result.runtime if timed else None, "verified": "unverified" if timed else "",
             "labels": [key for key in ("excessive_speedup",) if key in result.metadata] + ([judged.note] if judged.note else []),
-            "times_ms": {"candidate": result.runtime, "eager": result.ref_runtime} if timed else {}, "machine": host.facts.device_name}
+            "times_ms": {"candidate": result.runtime, "eager": result.ref_runtime} if timed else {},
+            "machine": host.facts.device_name or cpu_name()}
 
 
 def as_ours(number, answer, name, executor):

@@ -27,9 +27,10 @@ LAYERS = (
 )
 
 # what lives in the candidate's process, or in the one it is forked from
-UNTRUSTED = ("autokernel.executor.precision", "autokernel.executor.compat_worker", "autokernel.executor.compat_wire",
-             "autokernel.executor.compat_clock", "autokernel.executor.worker", "autokernel.executor.zygote", "autokernel.executor.wire", "autokernel.executor.cuda_driver",
-             "autokernel.executor.families", "autokernel.executor.sandbox", "autokernel.builders", "autokernel.errors")
+UNTRUSTED = ("autokernel.executor.worker", "autokernel.executor.zygote", "autokernel.executor.wire", "autokernel.executor.cuda_driver",
+             "autokernel.executor.families", "autokernel.executor.sandbox", "autokernel.builders", "autokernel.errors",
+             "autokernel.executor.precision", "autokernel.executor.compat_worker", "autokernel.executor.compat_wire",
+             "autokernel.executor.compat_clock")
 UNTRUSTED_MAY = ("torch", "triton")  # beside the standard library and each other
 NO_TORCH = ("autokernel.cli", "autokernel.doctor", "autokernel.loop", "autokernel.run", "autokernel.evaluate", "autokernel.gate",
             "autokernel.ledger", "autokernel.workspace", "autokernel.records", "autokernel.rules", "autokernel.errors",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autokernel.cli.options import build_store, read_candidate
+from autokernel.cli.layout import printable
+from autokernel.cli.options import build_store, read_candidate, require_packages
 from autokernel.errors import AutoKernelError, MissingOnMachine
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def evaluate_one_compat(problem: str, candidate: Path, source: str, device: str,
     from kernelbench_bridge import load_problem, requirements
 
     text = read_candidate(candidate)
+    require_packages(text)
     task = load_problem(problem, source)
     missing = requirements(task)
     if missing:
@@ -92,10 +94,10 @@ def _lines(uid: str, options: CompatOptions, found: Judged, beside: Verified | N
         if beside.speedup is not None:
             yield f"  {beside.speedup:.3f}x [{beside.low:.3f}, {beside.high:.3f}] verified by the judge's clock ({beside.rules})"
         else:
-            yield f"  no verified ratio: {beside.verdict}"
+            yield f"  no verified ratio: {printable(beside.verdict)}"
     for name, value in result.metadata.items():
         shown = str(value).strip().splitlines()[-1][:300] if str(value).strip() else ""
-        yield f"  {name}: {shown}"
+        yield f"  {name}: {printable(shown)}"
     if found.note:
-        yield f"  note: {found.note}"
+        yield f"  note: {printable(found.note)}"
     yield f"  inputs {found.draws or 'not drawn'}; " + ", ".join(f"{name} {value:.2f} s" for name, value in found.seconds.items())

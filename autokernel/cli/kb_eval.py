@@ -19,6 +19,7 @@ from autokernel.cli.options import (
     json_option,
     kernelbench_options,
     read_candidate,
+    require_packages,
     resource_options,
     source_option,
     with_timeout,
@@ -59,6 +60,7 @@ def evaluate_one(problem: str, candidate: Path, source: str, device: str | None,
     from kernelbench_bridge import load_problem
 
     text = read_candidate(candidate)
+    require_packages(text)
     task = load_problem(problem, source)
     chosen = with_timeout(in_precision(preset(rules), precision), timeout)
     evaluation = _judged(task, text, chosen_backend(backend, text), chosen_device(device), chosen, against, seed, memory_gb)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from autokernel.cli.layout import printable
 from autokernel.cli.options import (
     build_store,
     chosen_device,
@@ -107,7 +108,8 @@ def _watch(progress: Progress) -> None:
     sample = progress.sample
     text = facts_of({**progress.record.model_dump()})
     beside = f", {progress.verified.speedup:.3f}x verified" if progress.verified and progress.verified.speedup else ""
-    click.echo(f"[{progress.done}/{progress.total}] problem {sample.problem_id} sample {sample.sample_id}: {text}{beside}", err=True)
+    place = f"[{progress.done}/{progress.total}] problem {sample.problem_id} sample {sample.sample_id}"
+    click.echo(f"{place}: {printable(text)}{beside}", err=True)
 
 
 def _known(found: Sequence[SampleFile], loaded: LoadedLevel) -> tuple[list[SampleFile], list[str]]:
@@ -146,11 +148,13 @@ def _summary(records: RunRecords, chosen: Sequence[SampleFile], whole: bool, pas
     return {"complete": whole, "samples": len(chosen), "evaluated": len(rows), "compiled": sum(1 for row in rows if row["compiled"]),
             "correct": sum(1 for row in rows if row["correctness"]), "times": "unverified",
             "verified": sum(1 for row in records.ours.values() if (row.get("verified") or {}).get("speedup")),
+            "missing_packages": sorted({row["missing_package"] for row in records.ours.values() if row.get("missing_package")}),
             "conditions": records.conditions, "averages": passed["averages"] if passed else {}}
 
 
 def _lines(run_dir: Path, summary: dict[str, Any]) -> list[str]:
     lines = [f"{run_dir}: {summary['evaluated']} samples evaluated, {summary['compiled']} compiled, {summary['correct']} correct",
              f"  times are unverified; {summary['verified']} have a ratio by the judge's clock beside them"]
+    lines += [f"  missing here: {name}" for name in summary["missing_packages"]]
     lines += [f"  {name} {value:.4g}" for name, value in summary["averages"].items()]
     return [*lines, "  score it: autokernel kb score RUN_DIR --baseline FILE"]

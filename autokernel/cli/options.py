@@ -127,6 +127,16 @@ def resource_options(command: Command) -> Command:
     return click.option("--seed", type=click.IntRange(min=0), help="Makes drawn inputs repeatable; without it they are secret.")(command)
 
 
+def require_packages(source: str) -> None:
+    """MissingOnMachine where a candidate imports a package that is not installed here; imports whose failure it handles are its own."""
+    from kernelbench_bridge import Problem, requirements
+
+    found = requirements(Problem(0, 0, "candidate", source, "file"))
+    lacking = [name for name in found if name != "native" and not name.startswith("model ")]
+    if lacking:
+        raise MissingOnMachine(f"the candidate imports {', '.join(lacking)}, missing here. Install it (pip install NAME), and try again.")
+
+
 def chosen_backend(asked: str, source: str) -> str:
     """The builder for a candidate's text: `asked`, or what its syntax tree says. Raises UsageError for a name no builder has."""
     from autokernel import builders

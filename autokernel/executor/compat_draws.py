@@ -9,7 +9,8 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-SHARE_OF_DISK = 0.25  # of what is free
+SHARE_OF_DISK = 0.5  # of what is free, while a command runs
+LEFT_BYTES = 4 << 30  # that stay when it ends
 SHARE_OF_MEMORY = 0.5  # of what is available: files that are not in the page cache are slower than drawing anew
 KEPT_PROBLEMS = 64
 
@@ -53,9 +54,16 @@ class Draws:
                 draw(missing)
             return {seed: str(path) for seed, path in wanted.items() if path.exists()}
 
+    def trim(self) -> None:
+        """At the end of a command: leave the problems used last, and no more than a few GB of them."""
+        if self.folder.is_dir():
+            self._make_room(0, "", min(LEFT_BYTES, self._budget()))
+
     def _room(self, wanted: int, key: str) -> bool:
         """Whether that many bytes more may be kept; drops the problems used longest ago for it, never `key`'s."""
-        budget = self._budget()
+        return self._make_room(wanted, key, self._budget())
+
+    def _make_room(self, wanted: int, key: str, budget: int) -> bool:
         with self._all:
             places = sorted((place for place in self.folder.iterdir() if place.is_dir()), key=lambda place: place.stat().st_mtime)
             sizes = {place: _size(place) for place in places}

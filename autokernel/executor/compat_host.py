@@ -64,6 +64,7 @@ class CompatHost:
     def __init__(self, device: str, store: Path, draws: Draws | None = None, builds: Once[Answer] | None = None) -> None:
         self.device, self.store = device, store
         self.draws = draws or Draws(store / "draws")
+        self._own_draws = draws is None
         self.builds: Once[Answer] = builds or Once()
         self.folder = Path(tempfile.mkdtemp(prefix="autokernel-compat-"))
         self.nursery = Nursery(device, store, self.folder, tuple(sorted(os.sched_getaffinity(0))), compiles=False)
@@ -87,6 +88,8 @@ class CompatHost:
         for worker in list(self.nursery.workers.values()):
             self.nursery.bury(worker)
         self.nursery.close()
+        if self._own_draws:
+            self.draws.trim()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _look(self) -> Facts:

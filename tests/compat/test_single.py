@@ -77,6 +77,26 @@ def test_draws_that_do_not_fit_are_made_by_the_evaluation(store, tmp_path):
         assert list((tmp_path / "draws").iterdir()) == []
 
 
+def test_what_is_left_at_the_end_is_the_latest(tmp_path, monkeypatch):
+    import os
+
+    from autokernel.executor import compat_draws
+
+    draws = Draws(tmp_path, budget_bytes=10_000)
+
+    def draw(paths):
+        for path in paths.values():
+            path.write_bytes(bytes(1000))
+
+    for number in range(4):
+        assert len(draws.paths(f"problem {number}", "torch", [1, 2], draw)) == 2
+        newest = max(tmp_path.iterdir(), key=lambda place: place.stat().st_ctime_ns)
+        os.utime(newest, (number, number))
+    monkeypatch.setattr(compat_draws, "LEFT_BYTES", 4500)
+    draws.trim()
+    assert sorted(place.stat().st_mtime for place in tmp_path.iterdir()) == [2.0, 3.0]
+
+
 def test_an_integer_input_is_cast_as_kernelbench_casts_it(host):
     reference = REFERENCE.replace("[torch.rand(size, 4)]", "[torch.randint(0, 4, (size,))]").replace(
         "return x * self.scale", "return torch.nn.functional.one_hot(x, 4)")
