@@ -46,11 +46,11 @@ _RULES = {rule.name: rule for rule in (
         r"torch\.cuda\.Event\s*=", r"time\.perf_counter\s*=", r"time\.time\s*=")),)),
     Rule("thread_injection", (
         ("uses threads", (r"threading\.Thread\s*\(", r"import\s+threading", r"from\s+threading\s+import")),
-        ("uses further processes", (r"import\s+multiprocessing", r"from\s+multiprocessing", r"multiprocessing\.Process\s*\(")),
+        ("uses further processes", (r"multiprocessing\.(?:Process|Pool|Manager|Queue|Pipe)", r"import\s+multiprocessing")),
         ("uses pools of threads or processes", (r"concurrent\.futures", r"ThreadPoolExecutor", r"ProcessPoolExecutor")))),
     Rule("lazy_eval", (
         ("makes a tensor subclass out of a tensor", (r"_make_subclass",)),
-        ("derives a class from Tensor", (r"class\s+\w+\s*\(\s*(?:torch\.)?Tensor\b",)),
+        ("derives a class from Tensor", (r"class\s+\w+.*\((?:torch\.)?Tensor\)",)),
         ("makes tensors past their constructor", (r"torch\.Tensor\.__new__",)))),
     Rule("pytorch_wrap", (("uses a layer of torch.nn that computes", (rf"torch\.nn\.(?!(?:{'|'.join(_STRUCTURE)})\b)",)),)),
     Rule("torch_computation_ops", (
@@ -60,9 +60,10 @@ _RULES = {rule.name: rule for rule in (
         r"torch\.cuda\.Stream\s*\(", r"cuda\.Stream\s*\(", r"with\s+torch\.cuda\.stream", r"\.wait_stream\s*\(",
         r"\.record_stream\s*\(")),)),
     Rule("precision_downgrade", (("computes in half precision where fp32 is asked for", (
-        r"__float2half", r"\(\s*(?:half|__half)\s*\)\s*\w+", r"static_cast\s*<\s*(?:half|__half|float16)\s*>",
-        r"\.half\s*\(", r"\.float16\s*\(", r"\.to\s*\(\s*(?:dtype\s*=\s*)?torch\.(?:float16|half)", r"\.to\s*\(\s*(?:tl\.)?float16",
-        r"tl\.cast\s*\([^)]*float16", r"cutlass::half_t", r"kittens::half")),)),
+        r"__float2half(?:_rn)?\s*\(", r"\(\s*__half\s*\)\s*[\w.>-]", r"static_cast\s*<\s*(?:__)?half\s*>\s*\(",  # CUDA
+        r"tl\.astype\s*\([^,]+,\s*tl\.float16\s*\)",  # Triton
+        r"NumericConverter\s*<\s*half_t\s*,\s*float\s*>", r"LinearCombination\s*<\s*half_t", r"type_convert\s*<\s*half_t\s*>\s*\(",
+        r"tk::half\s*\(", r"\.half\s*\(", r"\.float16\s*\(", r"\.to\s*\(\s*(?:dtype\s*=\s*)?torch\.(?:float16|half)\b")),)),
 )}
 _GLOBAL = ("defines no __global__ kernel", ("__global__",))
 _NEEDS = {need.name: need for need in (
@@ -73,7 +74,7 @@ _NEEDS = {need.name: need for need in (
     Needs("tk_impl", (
         ("names no warp or warpgroup namespace", (
             r"kittens::warp\b", r"kittens::warpgroup\b", r"kittens::group\s*<", r"warpgroup::", r"warp::")),
-        ("declares no tile", (r"(?:st|rt)_\w+\s*<",)))),
+        ("declares no tile", (r"(?:kittens::)?(?:st|rt)_\w+\s*<[^>]+>",)))),
     Needs("cute_impl", (("names neither cute:: nor cutlass::", (r"cute::", r"cutlass::", r"from\s+cutlass")),)),
     Needs("tilelang_impl", (("has no @T.prim_func", (r"@T\.prim_func",)),)),
 )}

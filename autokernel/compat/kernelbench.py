@@ -69,8 +69,8 @@ _opening = threading.Lock()
 def eval_kernel_against_ref(original_model_src: str, custom_model_src: str, seed_num: int = KERNELBENCH.seed, num_correct_trials: int = 1,
                             num_perf_trials: int = 10, measure_performance: bool = False, timing_method: str = "cuda_event",
                             verbose: bool = False, build_dir: str | os.PathLike[str] | None = None, device: Any = None,
-                            backend: str = "cuda", precision: Any = "fp32", check_for_excessive_speedup: bool = True,
-                            excessive_speedup_threshold: float = KERNELBENCH.excessive_speedup, *,
+                            backend: str = "cuda", precision: Any = "torch.float32", check_for_excessive_speedup: bool = True,
+                            excessive_speedup_threshold: float = 10, *,
                             timeout_s: float | None = None) -> KernelExecResult:
     """Evaluate a candidate against a reference as KernelBench does, with its arguments in its order.
 
