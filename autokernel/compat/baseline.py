@@ -69,9 +69,8 @@ def measure_reference(host: CompatHost, source: str, options: BaselineOptions) -
     """Time one reference in a process of its own. Times are that process's, as KernelBench takes them."""
     orders = {"what": "baseline", "reference": source, "candidate": "", "backend": "cuda", "precision": options.precision,
               "seed": KERNELBENCH.seed, "trials": 0, "perf_trials": options.trials, "timing_method": options.timing_method,
-              "compile": options.compile(), "draws": {}}
-    orders["draws"] = host.keep_draws(orders, [KERNELBENCH.seed])
-    answer = host.baseline(orders, DEADLINE_S)
+              "compile": options.compile()}
+    answer = host.baseline(orders, DEADLINE_S, host.keep_draws(source, [KERNELBENCH.seed]))
     report = answer.report
     if report is None:
         return Measured(None, answer.message)

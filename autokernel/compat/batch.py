@@ -109,7 +109,7 @@ class Batch:
         for thread in threads:
             while thread.is_alive():
                 thread.join(0.5)  # in parts, so that Ctrl-C is heard
-        self.draws.trim()
+        self.draws.close()
         if self.failure is not None:
             raise self.failure
         return self.done == self.total

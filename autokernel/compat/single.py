@@ -51,7 +51,7 @@ class CompatOptions:
         return {"what": "eval", "reference": reference, "candidate": candidate, "backend": self.backend, "precision": self.precision,
                 "seed": self.seed, "trials": self.correct_trials, "perf_trials": self.perf_trials, "measure": self.measure,
                 "timing_method": self.method(device), "tolerance": self.rules.tolerance(self.precision),
-                "check_speedup": self.check_speedup, "build_dir": self.build_dir, "draws": {}}
+                "check_speedup": self.check_speedup, "build_dir": self.build_dir}
 
 
 PACKAGES = {"triton": "triton", "tilelang": "tilelang", "cute": "cutlass"}
@@ -105,8 +105,7 @@ def evaluate_compat(host: CompatHost, reference: str, candidate: Candidate, opti
     if built is not None and not built.loaded:
         return judged(built, hardware=hardware, device=host.device, rules=options.rules)
     seeds = [*host.trial_seeds(options.seed, options.correct_trials), *([options.seed] if options.measure else [])]
-    orders["draws"] = host.keep_draws(orders, seeds)
-    answer = host.evaluate(orders, candidate.sha256, options.rules.timeout_s)
+    answer = host.evaluate(orders, candidate.sha256, options.rules.timeout_s, host.keep_draws(reference, seeds))
     return judged(answer, hardware=hardware, device=host.device, rules=options.rules)
 
 

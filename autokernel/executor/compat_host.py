@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +28,7 @@ from autokernel.executor.compat_wire import Report
 from autokernel.executor.nursery import START_S, Nursery, WorkerHandle
 
 DIED, DEADLINE, PROTOCOL = "died", "deadline", "protocol"
-DRAW_S = 600.0  # for one set of a problem's inputs, drawn on one core
+MOST_DRAWS = 200  # files handed over with one order; the kernel takes 253
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,24 @@ class Answer:
         return self.report is not None and self.report.outcome == compat_wire.LOADED
 
 
+@contextmanager
+def opened(draws: Mapping[int, str]) -> Iterator[tuple[list[int], list[int]]]:
+    """The seeds and descriptors of kept draws that are still there, for as long as the block runs."""
+    seeds: list[int] = []
+    descriptors: list[int] = []
+    try:
+        for seed, path in list(draws.items())[:MOST_DRAWS]:
+            try:
+                descriptors.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            except FileNotFoundError:
+                continue  # dropped for others meanwhile; the evaluation draws it itself
+            seeds.append(seed)
+        yield seeds, descriptors
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
 class CompatHost:
     """Serves one device; use it as a context manager. Its methods may be called from several threads.
 
@@ -71,10 +91,10 @@ class CompatHost:
         self.facts = Facts("", "", "", "")
         self.why_no_sandbox = ""
         self._spawning = threading.Lock()
-        self._seeds: dict[tuple[int, int], tuple[int, ...]] = {}
 
     def __enter__(self) -> CompatHost:
         self.store.mkdir(parents=True, exist_ok=True)
+        self.draws.drawer.start()
         self.nursery.open()
         self.nursery.sandboxed = True
         try:
@@ -89,7 +109,7 @@ class CompatHost:
             self.nursery.bury(worker)
         self.nursery.close()
         if self._own_draws:
-            self.draws.trim()
+            self.draws.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _look(self) -> Facts:
@@ -101,12 +121,7 @@ class CompatHost:
 
     def trial_seeds(self, seed: int, trials: int) -> tuple[int, ...]:
         """The seeds that torch's generator gives the correctness trials. Raises InternalError."""
-        if (seed, trials) not in self._seeds:
-            answer = self._order({"what": "seeds", "seed": seed, "trials": trials, "env": {}}, START_S, on_device=False)
-            if answer.report is None:
-                raise InternalError(f"a worker must answer, and did not ({answer.message}). {answer.log.strip()[-300:]}")
-            self._seeds[seed, trials] = tuple(int(number) for number in answer.report.max_differences)
-        return self._seeds[seed, trials]
+        return self.draws.drawer.trial_seeds(seed, trials)
 
     def extensions(self, key: str) -> Path:
         """Where load_inline builds of a candidate lie: shared with the strict rules."""
@@ -130,31 +145,24 @@ class CompatHost:
             (folder / "imported").write_text(f"{time.monotonic() - start:.2f} s\n")
         return answer
 
-    def evaluate(self, orders: Mapping[str, Any], key: str, deadline_s: float) -> Answer:
-        """One evaluation in a fresh worker. `orders` as the worker takes them, without draws and env."""
+    def evaluate(self, orders: Mapping[str, Any], key: str, deadline_s: float, draws: Mapping[int, str] | None = None) -> Answer:
+        """One evaluation in a fresh worker, which gets the files of `draws` by descriptor: it need not see where they lie."""
         folder = self.extensions(key)
         built = (folder / "imported").exists()
-        folder.mkdir(parents=True, exist_ok=True)
-        writable = [*([] if built else [folder]), *([Path(orders["build_dir"]).absolute()] if orders["build_dir"] else [])]
-        return self._order({**orders, "env": self._env(folder)}, deadline_s, on_device=True, writable=writable,
-                           copied=[folder] if built else [])
+        writable = [Path(orders["build_dir"]).absolute()] if orders["build_dir"] else []
+        env = self._env(folder) if built else {name: value for name, value in self._env(folder).items() if name != "TORCH_EXTENSIONS_DIR"}
+        return self._order({**orders, "env": env}, deadline_s, on_device=True, writable=writable, copied=[folder] if built else [],
+                           draws=draws)
 
-    def baseline(self, orders: Mapping[str, Any], deadline_s: float) -> Answer:
-        """Time a reference alone in a fresh worker."""
+    def baseline(self, orders: Mapping[str, Any], deadline_s: float, draws: Mapping[int, str]) -> Answer:
+        """Time a reference alone in a fresh worker: the problem's own text, trusted as the judge trusts it."""
         caches = self.store / "baseline-inductor"
         env = {"TORCHINDUCTOR_CACHE_DIR": str(caches), "TRITON_CACHE_DIR": str(caches / "triton"), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        return self._order({**orders, "what": "baseline", "env": env}, deadline_s, on_device=True, writable=[caches])
+        return self._order({**orders, "what": "baseline", "env": env}, deadline_s, on_device=True, trusted=True, draws=draws)
 
-    def keep_draws(self, orders: Mapping[str, Any], seeds: Sequence[int]) -> dict[int, str]:
+    def keep_draws(self, reference: str, seeds: Sequence[int]) -> dict[int, str]:
         """Paths of the inputs drawn from these seeds, drawn now if they are not there; those that do not fit are left out."""
-        return self.draws.paths(orders["reference"], self.facts.torch, seeds, self._drawer(orders))
-
-    def _drawer(self, orders: Mapping[str, Any]) -> Callable[[dict[int, Path]], None]:
-        def draw(paths: dict[int, Path]) -> None:  # a problem that cannot be drawn says so when it is evaluated
-            kept = {seed: str(path) for seed, path in paths.items()}
-            self._order({**orders, "what": "draw", "draws": kept, "env": {}}, DRAW_S * len(kept), on_device=False,
-                        writable=[next(iter(paths.values())).parent])
-        return draw
+        return self.draws.paths(reference, self.facts.torch, seeds)
 
     def _env(self, extensions: Path) -> dict[str, str]:
         env = {"TORCH_EXTENSIONS_DIR": str(extensions), **builders.get("python").worker_env(self.device)}
@@ -162,32 +170,36 @@ class CompatHost:
             env["TORCH_CUDA_ARCH_LIST"] = f"{self.facts.capability}+PTX"
         return env
 
-    def _order(self, orders: Mapping[str, Any], deadline_s: float, *, on_device: bool, writable: Sequence[Path] = (),
-               copied: Sequence[Path] = ()) -> Answer:
+    def _order(self, orders: Mapping[str, Any], deadline_s: float, *, on_device: bool, trusted: bool = False,
+               writable: Sequence[Path] = (), copied: Sequence[Path] = (), draws: Mapping[int, str] | None = None) -> Answer:
         start = time.monotonic()
         with self._spawning:
-            worker = self.nursery.spawn(on_device=on_device, writable=writable, copied=copied)
+            worker = self.nursery.spawn(on_device=on_device, trusted=trusted, writable=writable, copied=copied)
         try:
             self.nursery.await_start(worker)
-            own = {"TMPDIR": str(worker.folder), "TRITON_CACHE_DIR": str(worker.folder / "triton"),
-                   "TORCHINDUCTOR_CACHE_DIR": str(worker.folder / "inductor")}
-            body = pickle.dumps({**orders, "env": {**own, **orders["env"]}})
-            report, fault, message = self._exchange(worker, body, deadline_s)
+            home = worker.folder.resolve()
+            own = {"TMPDIR": str(home), "TRITON_CACHE_DIR": str(home / "triton"), "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor"),
+                   "TORCH_EXTENSIONS_DIR": str(home / "extensions")}
+            with opened(draws or {}) as (seeds, descriptors):
+                body = pickle.dumps({**orders, "env": {**own, **orders["env"]}, "draws": seeds})
+                report, fault, message = self._exchange(worker, body, descriptors, deadline_s)
             return Answer(report, fault, message, worker.text.text(0.0 if report else 0.3), time.monotonic() - start)
         finally:
             self.nursery.bury(worker)
 
-    def _exchange(self, worker: WorkerHandle, body: bytes, deadline_s: float) -> tuple[Report | None, str, str]:
+    def _exchange(self, worker: WorkerHandle, body: bytes, descriptors: Sequence[int], deadline_s: float) -> tuple[Report | None, str, str]:
         end = time.monotonic() + deadline_s
         watchdog = threading.Timer(deadline_s, families.kill, [worker.keeper])  # a socket's timeout begins anew with every byte
         watchdog.start()
         worker.sock.settimeout(deadline_s + 5.0)
         try:
             wire.send_request(worker.sock, wire.Request(wire.COMPAT, 0, 1, 0, body))
+            if descriptors:
+                socket.send_fds(worker.sock, [b"."], list(descriptors))
             return compat_wire.receive(worker.sock), "", ""
         except wire.WireBroken as error:
             return None, PROTOCOL, str(error)
-        except (wire.WireClosed, TimeoutError):
+        except (wire.WireClosed, TimeoutError, ConnectionError):
             if time.monotonic() >= end:
                 return None, DEADLINE, f"it must end within {deadline_s:g} s"
             return None, DIED, "its process ended before it answered"

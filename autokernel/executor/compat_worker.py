@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
+import socket
 import tempfile
 import time
 import traceback
@@ -80,8 +81,6 @@ class Evaluator:
         marks = [time.perf_counter()]
         try:
             self._load_reference()
-            if self.orders["what"] == "draw":
-                return self._draw_all()
             if self.orders["what"] == "baseline":
                 return self._baseline()
             candidate = self._load_candidate()
@@ -237,27 +236,13 @@ class Evaluator:
         return [cast(value, self.dtype, self.device) for value in self._drawn(seed)]
 
     def _drawn(self, seed: int) -> list[Any]:
-        path = self.orders["draws"].get(seed)
-        if path is not None and not self.report.flags & compat_wire.REBOUND and os.path.exists(path):
-            kept = torch.load(path, mmap=True, weights_only=True)
+        kept_as = self.orders["draws"].get(seed)
+        if kept_as is not None and not self.report.flags & compat_wire.REBOUND:
+            kept = torch.load(f"/proc/self/fd/{kept_as}", mmap=True, weights_only=True)  # mapped privately: writes stay in here
             torch.set_rng_state(kept["state"])
             return list(kept["inputs"])
         self.report.flags |= compat_wire.DREW
         return list(self.get_inputs())
-
-    def _draw_all(self) -> Report:
-        """Draw the sets of all seeds and keep them: inputs as drawn, and the CPU generator's state after."""
-        for seed, path in self.orders["draws"].items():
-            set_seed(seed)
-            try:
-                inputs = list(self.get_inputs())
-                part = f"{path}.part"
-                torch.save({"inputs": inputs, "state": torch.get_rng_state()}, part)
-                torch.load(part, mmap=True, weights_only=True)  # other objects than tensors and plain values cannot be kept
-                os.replace(part, path)
-            except BaseException as error:
-                return self._end(compat_wire.REFERENCE_NOT_BUILT, error)
-        return self._end(compat_wire.DRAWN)
 
     def _time(self) -> None:
         """Time the candidate if it is right, then the reference whatever it is, each on one set of inputs."""
@@ -315,13 +300,13 @@ def _same(now: Any, before: Any) -> bool:
     return isinstance(now, plain) and type(now) is type(before) and bool(now == before)
 
 
-def answer(orders: Mapping[str, Any], device: torch.device) -> Report:
-    """The worker's answer to one order: an evaluation, or what the device and the software are."""
+def answer(sock: socket.socket, orders: Mapping[str, Any], device: torch.device) -> Report:
+    """The worker's answer to one order: an evaluation, or what the device and the software are. Kept draws follow as descriptors."""
     os.environ.update(orders["env"])
-    if orders["what"] == "seeds":
-        return Report(compat_wire.LOADED, max_differences=[float(seed) for seed in trial_seeds(orders["seed"], orders["trials"])])
+    seeds = orders["draws"]
+    descriptors = socket.recv_fds(sock, 1, len(seeds))[1] if seeds else []
     if orders["what"] != "facts":
-        return Evaluator(orders, device).run()
+        return Evaluator({**orders, "draws": dict(zip(seeds, descriptors, strict=True))}, device).run()
     name, capability = "", ""
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)

@@ -70,7 +70,7 @@ class Worker:
             if request.kind == wire.COMPAT:
                 from autokernel.executor import compat_wire, compat_worker
 
-                compat_wire.send(self.sock, compat_worker.answer(pickle.loads(request.body), self.device))
+                compat_wire.send(self.sock, compat_worker.answer(self.sock, pickle.loads(request.body), self.device))
                 continue
             wire.send_reply(self.sock, self.answer(request))
 

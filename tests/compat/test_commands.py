@@ -25,8 +25,13 @@ def run(store, monkeypatch, tmp_path):
     return invoke
 
 
-PROBLEM = ("import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        y = 0.79788456 * (x + 0.044715 * x * x * x)\n"
-           "        return 0.5 * x * (1.0 + torch.tanh(y))\ndef get_inputs(): return [torch.randn(64, 64)]\ndef get_init_inputs(): return []\n")
+PROBLEM = """import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return 0.5 * x * (1.0 + torch.tanh(0.79788456 * (x + 0.044715 * x * x * x)))
+def get_inputs(): return [torch.randn(64, 64)]
+def get_init_inputs(): return []
+"""
 
 
 def evaluate(run, tmp_path, text, *more):
@@ -78,11 +83,12 @@ def test_a_baseline_says_what_it_was_measured_under_and_is_not_mixed(run, tmp_pa
     assert whole["level1"]["1_TanhGELU.py"]["num_trials"] == 2
     assert {name: whole["autokernel"][name] for name in ("precision", "config", "timing_method", "device")} == {
         "precision": "fp32", "config": "torch", "timing_method": "host_time", "device": "cpu"}
-    other = run("baseline", "--level", 1, "--source", "embedded", "--problems", "1", "--trials", 2, "--out", "b.json", "--precision", "bf16")
+    arguments = ("baseline", "--level", 1, "--source", "embedded", "--trials", 2, "--out", "b.json")
+    other = run(*arguments, "--problems", "1", "--precision", "bf16")
     assert other.exit_code == 2
     assert "precision fp32, and now it is bf16; it is left alone" in other.stderr
     assert json.loads((tmp_path / "b.json").read_text()) == whole
-    again = run("baseline", "--level", 1, "--source", "embedded", "--problems", "1-3", "--trials", 2, "--out", "b.json", "--json")
+    again = run(*arguments, "--problems", "1-3", "--json")
     assert json.loads(again.stdout)["timed"] == 3
     assert json.loads((tmp_path / "b.json").read_text())["level1"]["1_TanhGELU.py"] == whole["level1"]["1_TanhGELU.py"]
 

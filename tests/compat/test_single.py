@@ -71,8 +71,10 @@ def test_a_candidate_that_changes_what_the_problem_reads_gets_its_own_draws(host
 
 
 def test_draws_that_do_not_fit_are_made_by_the_evaluation(store, tmp_path):
-    with CompatHost("cpu", store, Draws(tmp_path / "draws", budget_bytes=10)) as small:
+    draws = Draws(tmp_path / "draws", budget_bytes=10)
+    with CompatHost("cpu", store, draws) as small:
         found = judge(small)
+        draws.close()
         assert (found.draws, found.result.correctness) == ("drawn", True)
         assert list((tmp_path / "draws").iterdir()) == []
 
@@ -93,7 +95,7 @@ def test_what_is_left_at_the_end_is_the_latest(tmp_path, monkeypatch):
         newest = max(tmp_path.iterdir(), key=lambda place: place.stat().st_ctime_ns)
         os.utime(newest, (number, number))
     monkeypatch.setattr(compat_draws, "LEFT_BYTES", 4500)
-    draws.trim()
+    draws.close()
     assert sorted(place.stat().st_mtime for place in tmp_path.iterdir()) == [2.0, 3.0]
 
 
