@@ -18,6 +18,7 @@ PACKAGES = [
     "autokernel",
     "autokernel.builders",
     "autokernel.cli",
+    "autokernel.compat",
     "autokernel.cpp_kernels",
     "autokernel.executor",
     "autokernel.exploits",
@@ -45,6 +46,7 @@ REQUIRES = [
     "pybind11>=2.13",
     "setuptools>=77",  # torch.utils.cpp_extension imports it when a KernelBench answer calls load_inline
     "optuna>=4.0",
+    "pyyaml>=6",  # KernelBench's generation_config.yaml
     "click>=8.1",
     "rich>=13.7",
 ]

@@ -55,7 +55,8 @@ class _NoRoom(Exception):
 def session_for(problem: ProblemLike, rules: Rules, executor: Executor) -> Session:
     """The executor's open session if it is this problem's, else a new one. Raises ProblemFault."""
     session = _sessions.get(executor)
-    if session is None or not session.alive or session.problem.hash != problem.hash or session.problem.uid != problem.uid:
+    same = session is not None and session.problem.hash == problem.hash and session.problem.uid == problem.uid
+    if session is None or not (same and session.alive and session.rules.precision == rules.precision):
         if session is not None and session.alive:
             session.close()
         _sessions.pop(executor, None)

@@ -19,6 +19,12 @@ def has_gpu() -> bool:
     return Path("/dev/nvidia0").exists() and os.environ.get("CUDA_VISIBLE_DEVICES", "0") not in ("", "-1")
 
 
+def cache_folder() -> Path:
+    """Where builds and drawn inputs are kept between commands: AUTOKERNEL_CACHE_DIR, else `autokernel` in the user's cache folder."""
+    named = os.environ.get("AUTOKERNEL_CACHE_DIR")
+    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autokernel"
+
+
 def default_device() -> str:
     """ "cuda:0" where a GPU is visible, else "cpu"."""
     return "cuda:0" if has_gpu() else "cpu"

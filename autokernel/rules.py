@@ -5,7 +5,7 @@ A version rises whenever a verdict could change; records, resumes and scores nev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autokernel.errors import UsageError
 
@@ -66,11 +66,12 @@ class Rules:
     interference: float = 1.02  # an opponent slower than this beside the candidate, against alone, is interfered with
     write_share: float = 0.5  # outputs written in less than this share of the time that the fastest filling takes were not written
     deadlines: Deadlines = Deadlines()
+    precision: str = "fp32"  # what weights and floating inputs are cast to before anything is judged
 
     @property
     def label(self) -> str:
-        """Name and version as records carry them, e.g. "strict/1"."""
-        return f"{self.name}/{self.version}"
+        """Name and version as records carry them, e.g. "strict/1", the precision where it is another than fp32."""
+        return f"{self.name}/{self.version}{'' if self.precision == 'fp32' else f'+{self.precision}'}"
 
 
 STRICT = Rules(
@@ -92,3 +93,42 @@ def preset(name: str) -> Rules:
     if name not in PRESETS:
         raise UsageError(f"no rules named '{name}'; choose one of {', '.join(PRESETS)}.")
     return PRESETS[name]
+
+
+@dataclass(frozen=True)
+class CompatRules:
+    """KernelBench's evaluator: its seeds, trials and tolerances. Compared and timed in the candidate's process, so never verified."""
+
+    name: str = "kernelbench"
+    version: int = 1
+    seed: int = 42
+    correct_trials: int = 5
+    perf_trials: int = 100
+    fp32_tolerance: float = 1e-4  # absolute and relative, the relative part of the candidate's magnitude
+    half_tolerance: float = 1e-2  # fp16 and bf16
+    timing_method: str = "cuda_event"
+    excessive_speedup: float = 10.0  # above it the result is flagged, nothing more
+    build_s: float = 300.0  # compiling apart; KernelBench has one deadline for everything
+    timeout_s: float = 180.0  # the evaluation itself
+
+    @property
+    def label(self) -> str:
+        """Name and version as records carry them."""
+        return f"{self.name}/{self.version}"
+
+    def tolerance(self, precision: str) -> float:
+        """KernelBench's tolerance for "fp32", "fp16" or "bf16". Raises AssertionError for anything else, as it does."""
+        if precision not in PRECISIONS:
+            raise AssertionError(f"the precision must be one of {', '.join(PRECISIONS)}, and is {precision}.")
+        return self.fp32_tolerance if precision == "fp32" else self.half_tolerance
+
+
+PRECISIONS = ("fp32", "fp16", "bf16")
+KERNELBENCH = CompatRules()
+
+
+def in_precision(rules: Rules, precision: str) -> Rules:
+    """The rules with the problem in another precision. Raises UsageError for one that is not known."""
+    if precision not in PRECISIONS:
+        raise UsageError(f"there is no precision '{precision}'; choose one of {', '.join(PRECISIONS)}.")
+    return replace(rules, precision=precision)

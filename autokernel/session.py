@@ -61,7 +61,7 @@ class Session:
         numbers = {"bound_times_error": rules.bound_times_error, "bound_ulps": rules.bound_ulps, "rms_times_error": rules.rms_times_error,
                    "large_set_bytes": rules.large_set_bytes, "later_call_floor_s": rules.deadlines.later_call_floor_s,
                    "later_call_times_eager": rules.deadlines.later_call_times_eager, "blind_share": rules.blind_share,
-                   "pool_bytes": int(memory * POOL_SHARE)}
+                   "precision": rules.precision, "pool_bytes": int(memory * POOL_SHARE)}
         self.facts = executor.open_problem(problem.source, problem.uid, numbers, rules.deadlines.problem_s)
         self.generation = executor.generation
         self.evaluations = 0

@@ -16,7 +16,7 @@ READ_AS_TEXT = ("autokernel/cpp_kernels/", "kernelbench_bridge/embedded/")
 # Layers inside autokernel, top first: a module may import its own layer and those below it.
 LAYERS = (
     {"cli", "__main__"},
-    {"run", "audit", "doctor", "self_test"},
+    {"run", "audit", "doctor", "self_test", "compat"},
     {"loop"},
     {"evaluate", "performance", "session", "proposers", "workspace", "ledger", "run_folder", "store", "standing", "moveon", "results",
      "trials"},
@@ -30,11 +30,13 @@ LAYERS = (
 # what lives in the candidate's process, or in the one it is forked from
 UNTRUSTED = ("autokernel.executor.worker", "autokernel.executor.zygote", "autokernel.executor.wire", "autokernel.executor.cuda_driver",
              "autokernel.executor.families", "autokernel.executor.neutral", "autokernel.sandbox", "autokernel.builders",
-             "autokernel.errors")
+             "autokernel.errors", "autokernel.executor.precision", "autokernel.executor.compat_worker",
+             "autokernel.executor.compat_wire", "autokernel.executor.compat_clock")
 UNTRUSTED_MAY = ("torch", "triton")  # beside the standard library and each other
 NO_TORCH = ("autokernel.cli", "autokernel.doctor", "autokernel.loop", "autokernel.run", "autokernel.evaluate", "autokernel.gate",
             "autokernel.ledger", "autokernel.workspace", "autokernel.records", "autokernel.rules", "autokernel.errors",
-            "autokernel.executor.broker", "autokernel.executor.nursery", "autokernel.executor.wire", "scorer")
+            "autokernel.executor.broker", "autokernel.executor.nursery", "autokernel.executor.wire", "autokernel.executor.compat_host",
+            "autokernel.executor.compat_wire", "autokernel.executor.compat_draws", "scorer")
 
 
 def modules():

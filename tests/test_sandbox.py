@@ -14,6 +14,7 @@ from autokernel import rules
 from autokernel.evaluate import evaluate
 from autokernel.executor.broker import Executor
 from autokernel.executor.nursery import Nursery
+from autokernel.executor.service import KEEP_FREED_MEMORY
 from autokernel.records import Candidate, Evaluation
 from autokernel.sandbox import cgroups, environment
 
@@ -122,7 +123,8 @@ def test_its_environment_is_a_short_list_for_every_process_that_it_sees(executor
                             "print('home', os.environ['HOME'] == os.getcwd())")
     names = set(ast.literal_eval(next(line for line in made.log.splitlines() if line.startswith("names"))[6:]))
     ours = {"HOME", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "CUDA_MODULE_LOADING", "CUDA_VISIBLE_DEVICES", "TRITON_INTERPRET",
-            "AUTOKERNEL_WARM_COMPILE", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "PATH"}
+            "AUTOKERNEL_WARM_COMPILE", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "PATH",
+            *KEEP_FREED_MEMORY}
     by_torch = {"KINETO_LOG_LEVEL", "LC_CTYPE", "KMP_INIT_AT_FORK", "KMP_DUPLICATE_LIB_OK", "TORCHINDUCTOR_COMPILE_THREADS"}
     assert names - ours - by_torch - set(environment.allowed(dict.fromkeys(names, ""))) == set()
     assert "home True" in made.log

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autokernel.cli.kb_audit import audit_level
+from autokernel.cli.kb_baseline import measure_baseline
 from autokernel.cli.kb_eval import evaluate_one
+from autokernel.cli.kb_eval_run import evaluate_run
+from autokernel.cli.kb_prompt import write_prompt
 from autokernel.cli.kb_run import run_level
 from autokernel.cli.kb_score import score_runs
 from autokernel.cli.options import id_list, json_option, source_option
@@ -19,12 +22,15 @@ if TYPE_CHECKING:
 
 @click.group()
 def kb() -> None:
-    """KernelBench problems: list, show, audit, run, eval, score."""
+    """KernelBench problems: list, show, audit, prompt, run, eval, eval-run, baseline, score."""
 
 
 kb.add_command(audit_level)
 kb.add_command(run_level)
 kb.add_command(evaluate_one)
+kb.add_command(evaluate_run)
+kb.add_command(measure_baseline)
+kb.add_command(write_prompt)
 kb.add_command(score_runs)
 
 

@@ -20,6 +20,7 @@ from autokernel.cli.options import (
     id_list,
     json_option,
     number_or_off,
+    precision_option,
     resource_options,
     rules_option,
     source_option,
@@ -56,6 +57,7 @@ class Request:
     iterations: int
     minutes: float | None
     rules: str
+    precision: str
     against: tuple[str, ...]
     max_reverts: float | None
     stop_roofline: float | None
@@ -100,6 +102,7 @@ def move_on_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--iterations", type=click.IntRange(1, 300), default=50, show_default=True, help="At most this many candidates a problem.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Wall time of this command, shared over the problems.")
 @rules_option
+@precision_option
 @against_option("eager,compile")
 @move_on_options
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The run's folder.  [default: runs/L1-SOURCE-DEVICE]")
@@ -129,12 +132,12 @@ def run_level(**options: Any) -> int:
 def _limits(asked: Request) -> LoopOptions:
     from autokernel.loop import LoopOptions
     from autokernel.moveon import MoveOn
-    from autokernel.rules import QUICK, preset
+    from autokernel.rules import QUICK, in_precision, preset
 
     reverts = None if asked.max_reverts is None else max(1, int(asked.max_reverts))
     return LoopOptions(
-        iterations=asked.iterations, minutes=asked.minutes, inner=with_timeout(QUICK, asked.timeout),
-        outer=with_timeout(preset(asked.rules), asked.timeout), final_against=asked.against,
+        iterations=asked.iterations, minutes=asked.minutes, inner=with_timeout(in_precision(QUICK, asked.precision), asked.timeout),
+        outer=with_timeout(in_precision(preset(asked.rules), asked.precision), asked.timeout), final_against=asked.against,
         move_on=MoveOn(reverts=reverts, roofline=asked.stop_roofline, hours=asked.max_hours, speedup=asked.stop_speedup),
     )
 

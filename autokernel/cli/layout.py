@@ -30,6 +30,11 @@ def wrapped(text: str, indent: str, hanging: str | None = None) -> Iterator[str]
                              break_long_words=False, break_on_hyphens=False)
 
 
+def printable(text: str) -> str:
+    """The text on one line that no terminal obeys: for a candidate's own words."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def ids(uids: Iterable[str]) -> str:
     """Uids of one level in short: L1/1, L1/2, L1/3, L1/7 gives "L1/1-3, 7"."""
     from kernelbench_bridge import format_ids

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -81,6 +80,33 @@ def rules_option(command: Command) -> Command:
                         help="What a candidate must pass.")(command)
 
 
+def all_rules_option(command: Command) -> Command:
+    """--rules with KernelBench's own evaluator among them."""
+    return click.option("--rules", type=click.Choice(["strict", "quick", "kernelbench"]), default="strict", show_default=True,
+                        help="What a candidate must pass; kernelbench is KernelBench's evaluator, its times unverified.")(command)
+
+
+def precision_option(command: Command) -> Command:
+    """--precision: what weights and floating inputs are cast to."""
+    return click.option("--precision", type=click.Choice(["fp32", "fp16", "bf16"]), default="fp32", show_default=True,
+                        help="What weights and floating inputs are cast to.")(command)
+
+
+def timing_option(command: Command) -> Command:
+    """--timing: KernelBench's method of timing, "" where the device decides."""
+    return click.option("--timing", "timing_method", default="", metavar="METHOD",
+                        help="cuda_event, do_bench, do_bench_impl or host_time. [default: cuda_event, on the CPU host_time]")(command)
+
+
+def kernelbench_options(command: Command) -> Command:
+    """--precision, --timing, --correct-trials, --perf-trials, --times/--no-times: how KernelBench's evaluator is called."""
+    command = click.option("--times/--no-times", "measure", default=True, help="Time candidates that are right. [default: times]")(command)
+    command = click.option("--perf-trials", type=click.IntRange(min=1), default=100, show_default=True, help="Timed calls.")(command)
+    command = click.option("--correct-trials", type=click.IntRange(min=0), default=5, show_default=True,
+                           help="Inputs that outputs are compared on.")(command)
+    return precision_option(timing_option(command))
+
+
 def against_option(default: str) -> Callable[[Command], Command]:
     """--against: the opponents a candidate is timed against."""
     return click.option("--against", callback=opponents, default=default, show_default=True, metavar="NAMES",
@@ -99,6 +125,16 @@ def resource_options(command: Command) -> Command:
     command = click.option("--timeout", type=click.FloatRange(min=0, min_open=True),
                            metavar="SECONDS", help="Cut the candidate's deadlines (build, import, first call) to this.")(command)
     return click.option("--seed", type=click.IntRange(min=0), help="Makes drawn inputs repeatable; without it they are secret.")(command)
+
+
+def require_packages(source: str) -> None:
+    """MissingOnMachine where a candidate imports a package that is not installed here; imports whose failure it handles are its own."""
+    from kernelbench_bridge import Problem, requirements
+
+    found = requirements(Problem(0, 0, "candidate", source, "file"))
+    lacking = [name for name in found if name != "native" and not name.startswith("model ")]
+    if lacking:
+        raise MissingOnMachine(f"the candidate imports {', '.join(lacking)}, missing here. Install it (pip install NAME), and try again.")
 
 
 def chosen_backend(asked: str, source: str) -> str:
@@ -124,9 +160,9 @@ def build_store() -> Path:
     Created where it is missing. Raises StorageError where that cannot be done.
     """
     from autokernel.durable import make_folder
+    from autokernel.machine import cache_folder
 
-    named = os.environ.get("AUTOKERNEL_CACHE_DIR")
-    cache = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autokernel"
+    cache = cache_folder()
     make_folder(cache / "store")
     return cache / "store"
 
@@ -146,6 +182,13 @@ def chosen_device(asked: str | None) -> str:
         raise MissingOnMachine(f"no GPU '{asked}' on this machine ({seen}). "
                                "Pass --device cpu, or check nvidia-smi and CUDA_VISIBLE_DEVICES.")
     return asked
+
+
+def chosen_devices(asked: str | None) -> list[str]:
+    """The devices to spread work over: `asked` alone, or every visible GPU, or the CPU."""
+    from autokernel.doctor import visible_gpus
+
+    return [asked] if asked else [f"cuda:{index}" for index in range(visible_gpus())] or ["cpu"]
 
 
 def read_candidate(path: Path) -> str:

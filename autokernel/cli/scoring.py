@@ -81,14 +81,16 @@ def _header(name: str, contents: LedgerContents) -> RunHeader:
 
 
 def _shard(name: str, header: RunHeader, contents: LedgerContents) -> Shard:
+    from autokernel.rules import PRECISIONS
     from scorer import Shard
 
     kind, _, model = header.device.partition(" ")
+    precision = next((name for name in PRECISIONS if header.rules.endswith(f"+{name}")), "fp32")
     champions = contents.champions()
     results = [_result(outcome, champions[uid].evaluation if uid in champions else None, contents)
                for uid, outcome in contents.outcomes.items()]
     return Shard(name=name, device=model or kind, torch=header.torch, rules=header.rules, results=results, origin=header.origin,
-                 machine=dict(header.machine))
+                 machine=dict(header.machine), precision=precision)
 
 
 def _result(outcome: Outcome, champion: Evaluation | None, contents: LedgerContents) -> ProblemResult:

@@ -20,6 +20,7 @@ from autokernel.executor.oracle import InputSet, Oracle, output_rms
 from autokernel.executor.slices import by_slice
 
 SPARE_BYTES = 2 << 30  # beside one set: with less free device memory the judge gives back what its allocator holds unused
+PRECISIONS = {"fp32": None, "fp16": torch.float16, "bf16": torch.bfloat16}  # fp32 leaves the problem as it is
 KEEP_INPUT_BYTES = 1 << 30  # judged sets with larger inputs redraw them from their seed
 
 
@@ -29,7 +30,8 @@ class Bench:
     def __init__(self, source: str, name: str, seed: int, rules: dict[str, Any], device: torch.device) -> None:
         self.device, self.rules, self.seed = device, rules, seed
         self.drawn = 0
-        self.code = ProblemCode(source, name, device)
+        self.dtype = PRECISIONS[rules.get("precision", "fp32")]
+        self.code = ProblemCode(source, name, device, self.dtype)
         self.oracle = Oracle(self.code, self.next_seed() & 0x7FFFFFFF)
         self.second: Oracle | None = None
         self.sets: dict[tuple[str, int], InputSet] = {}
@@ -90,11 +92,11 @@ class Bench:
         """Have a worker build its model. `weights`: "first", or of a second seed with neutral parameters "moved" in construction, or
         "loaded" by name after it. `neutral`: how many parameters are moved."""
         if weights == "first":
-            worker.construct(self.oracle.seed, self.code.init_arguments(self.oracle.seed), timeout_s)
+            worker.construct(self.oracle.seed, self.code.init_arguments(self.oracle.seed), timeout_s, dtype=self.dtype)
             return {"neutral": 0}
         oracle = self._second()
         arguments = self.code.init_arguments(oracle.seed)
-        worker.construct(oracle.seed, arguments, timeout_s, moved=weights == "moved" and oracle.neutral > 0,
+        worker.construct(oracle.seed, arguments, timeout_s, dtype=self.dtype, moved=weights == "moved" and oracle.neutral > 0,
                          state=dict(oracle.model.named_parameters()) if weights == "loaded" else None)
         return {"neutral": oracle.neutral}
 

@@ -11,7 +11,6 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,10 +18,9 @@ from typing import Any
 from autokernel.errors import InternalError, JudgeDied, MissingOnMachine
 from autokernel.executor import control, families, wire
 from autokernel.executor.faults import DEADLINE, DOES_NOT_FIT, REFERENCE_FAILS, ProblemFault, WorkerFault
-from autokernel.executor.nursery import JUDGE_TRITON, START_S, Layers, Nursery, WorkerHandle
+from autokernel.executor.nursery import JUDGE_TRITON, START_S, Nursery, WorkerHandle
 from autokernel.executor.service import Service
 from autokernel.machine import describe
-from autokernel.sandbox import cgroups
 
 OWN_CORE_FROM = 8  # from this many processors on, one is the judge's and the broker's alone
 GRACE_S = 20.0  # for the judge to notice that a worker was killed
@@ -62,34 +60,10 @@ class Executor:
         self._start_judge()  # imports torch while the zygote does
         self.nursery.open()
         self._hello = self._ask("hello", START_S)
-        self._probe_sandbox()
+        without = self.nursery.settle(self._try_worker)
+        self.freezes = "signals" if "freezer" in without or not self.nursery.layers.groups else "group"
         self.nursery.warm_spare()
         return self
-
-    def _probe_sandbox(self) -> None:
-        """Start a worker in all layers, device and all; where that fails, in fewer, until it works. Records say which are off, and why."""
-        nursery = self.nursery
-        why = {"seccomp": nursery.no_seccomp} if nursery.no_seccomp else {}
-        whole = Layers(seccomp=not nursery.no_seccomp)
-        tries = (whole, replace(whole, groups=False), replace(whole, seccomp=False), replace(whole, seccomp=False, groups=False),
-                 replace(whole, namespaces=False), replace(whole, namespaces=False, seccomp=False, groups=False))
-        for layers in dict.fromkeys(tries):
-            nursery.layers = layers
-            try:
-                without = self._try_worker()
-            except (InternalError, WorkerFault) as error:
-                why = {name: str(error) for name in ("namespaces", "seccomp", "groups")} | why if layers is whole else why
-                continue
-            off = {name: reason for name, reason in why.items() if not getattr(layers, name)}
-            if layers.groups:
-                for reason in dict.fromkeys(without.values()):
-                    off["group for " + ", ".join(name for name in without if without[name] == reason)] = reason
-                nursery.layers = replace(layers, groups=len(without) < len(cgroups.WANTED), why_not=off)
-                self.freezes = "signals" if "freezer" in without else "group"
-            else:
-                nursery.layers = replace(layers, why_not=off)
-            return
-        nursery.layers = replace(nursery.layers, why_not=why)
 
     def _try_worker(self) -> dict[str, str]:
         """A worker in the layers as they are set, read and lent to once; the control groups that it had to do without, with the reasons."""

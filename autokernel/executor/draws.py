@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from autokernel.executor import neutral
+from autokernel.executor.precision import cast_model
 
 
 class ProblemFailed(Exception):
@@ -42,8 +43,9 @@ def tensors(tree: Any) -> list[Tensor]:
 class ProblemCode:
     """The problem's module, executed once."""
 
-    def __init__(self, source: str, name: str, device: torch.device) -> None:
+    def __init__(self, source: str, name: str, device: torch.device, dtype: torch.dtype | None = None) -> None:
         self.device = device
+        self.dtype = dtype  # what weights and floating inputs are cast to, None leaves them
         self.moved = False  # True: inputs could not be drawn on the device and were moved there
         module = ModuleType("autokernel_problem")
         module.__file__ = name
@@ -59,7 +61,11 @@ class ProblemCode:
     def init_arguments(self, seed: int) -> list[Any]:
         """What `Model` is constructed with."""
         torch.manual_seed(seed)
-        return list(map_tensors(self.get_init_inputs(), lambda tensor: tensor.to(self.device)))
+        return list(map_tensors(self.get_init_inputs(), self._here))
+
+    def _here(self, tensor: Tensor) -> Tensor:
+        """The tensor on the device, floating ones in the run's precision; integers are left alone, which KernelBench does not."""
+        return tensor.to(self.device, self.dtype if tensor.is_floating_point() else None)
 
     def model(self, seed: int) -> torch.nn.Module:
         """A new Model with weights from `seed`, constructed under the device, in train mode."""
@@ -67,8 +73,7 @@ class ProblemCode:
         torch.manual_seed(seed)
         with torch.device(self.device):
             model = self.model_class(*arguments)
-        there: torch.nn.Module = model.to(self.device)
-        return there
+        return cast_model(model, self.device, self.dtype)
 
     def moved_model(self, seed: int) -> tuple[torch.nn.Module, int]:
         """As `model`, with neutral parameters moved; and how many were."""
@@ -82,13 +87,13 @@ class ProblemCode:
             try:
                 with torch.device(self.device):
                     inputs = self.get_inputs()
-                return tuple(map_tensors(inputs, lambda tensor: tensor.to(self.device)))
+                return tuple(map_tensors(inputs, self._here))
             except torch.cuda.OutOfMemoryError:
                 raise
             except Exception:  # a problem that names the CPU itself; drawn there and moved, which facts() reports
                 self.moved = True
                 torch.manual_seed(seed)
-        return tuple(map_tensors(self.get_inputs(), lambda tensor: tensor.to(self.device)))
+        return tuple(map_tensors(self.get_inputs(), self._here))
 
     def draw_kind(self, kind: str, seed: int) -> tuple[Any, ...]:
         """A set of the problem's own inputs ("own") or one beyond its range, made from its draws alone.

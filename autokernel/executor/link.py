@@ -97,10 +97,11 @@ class WorkerLink:
             raise LinkFailed(CONTRACT, wire.CODE_TEXT[reply.code])
         return reply
 
-    def construct(self, seed: int, arguments: list[Any], timeout_s: float, *, moved: bool = False,
+    def construct(self, seed: int, arguments: list[Any], timeout_s: float, *, dtype: torch.dtype | None = None, moved: bool = False,
                   state: dict[str, Tensor] | None = None) -> None:
-        """Have the worker build its model: with neutral parameters `moved`, or with those of `state` loaded by name afterwards."""
-        terms = {"arguments": map_tensors(arguments, lambda t: t.cpu()), "moved": moved,
+        """Have the worker build its model, cast to `dtype` if one is given: with neutral parameters `moved`, or those of `state` loaded
+        by name afterwards."""
+        terms = {"arguments": map_tensors(arguments, lambda t: t.cpu()), "moved": moved, "dtype": dtype,
                  "state": None if state is None else {name: tensor.detach().cpu() for name, tensor in state.items()}}
         self.request(wire.CONSTRUCT, seed=seed, body=terms, timeout_s=timeout_s)
 

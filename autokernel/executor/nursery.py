@@ -11,8 +11,8 @@ import pickle
 import shutil
 import socket
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,32 @@ class Nursery:
         if not hello:
             raise InternalError("the zygote did not start; run with AUTOKERNEL_DEBUG=1 and see its traceback above.")
         self.no_seccomp = str(json.loads(hello)["seccomp"])
+
+    def settle(self, try_worker: Callable[[], dict[str, str]]) -> dict[str, str]:
+        """Find the layers that work here: all of them, else fewer, until `try_worker` comes through; records say which are off, and why.
+
+        `try_worker` starts a worker and uses it as workers are used, and gives the control groups that it had to do without, with the
+        reasons; so does this. It raises InternalError or WorkerFault where that does not work.
+        """
+        why = {"seccomp": self.no_seccomp} if self.no_seccomp else {}
+        whole = Layers(seccomp=not self.no_seccomp)
+        tries = (whole, replace(whole, groups=False), replace(whole, seccomp=False), replace(whole, seccomp=False, groups=False),
+                 replace(whole, namespaces=False), replace(whole, namespaces=False, seccomp=False, groups=False))
+        for layers in dict.fromkeys(tries):
+            self.layers = layers
+            try:
+                without = try_worker()
+            except (InternalError, WorkerFault) as error:
+                why = {name: str(error) for name in ("namespaces", "seccomp", "groups")} | why if layers is whole else why
+                continue
+            off = {name: reason for name, reason in why.items() if not getattr(layers, name)}
+            if layers.groups:
+                for reason in dict.fromkeys(without.values()):
+                    off["group for " + ", ".join(name for name in without if without[name] == reason)] = reason
+            self.layers = replace(layers, groups=layers.groups and len(without) < len(cgroups.WANTED), why_not=off)
+            return without
+        self.layers = replace(self.layers, why_not=why)
+        return {}
 
     def close(self) -> None:
         """End the zygote; workers must have been stopped."""

@@ -17,6 +17,7 @@ from torch import Tensor
 from autokernel import compare
 from autokernel.executor import wire
 from autokernel.executor.draws import ProblemCode, ProblemFailed, map_tensors, tensors
+from autokernel.executor.precision import default_dtype
 
 MOVES = 2  # draws of one-ulp moves
 
@@ -65,7 +66,7 @@ class Oracle:
     def eager(self, inputs: tuple[Any, ...], seed: int) -> list[Tensor]:
         """Eager's output tensors, in order, contiguous. A forward that draws is reseeded with `seed`."""
         torch.manual_seed(seed)
-        with torch.no_grad():
+        with torch.no_grad(), default_dtype(self.code.dtype):
             leaves, _ = self._flatten(self.model(*inputs))
         return [leaf.contiguous() for leaf in leaves]
 
@@ -82,7 +83,7 @@ class Oracle:
         versions = [tensor._version for tensor in given]
         torch.manual_seed(seed)
         before = _generator_state(self.code.device)
-        with torch.no_grad():
+        with torch.no_grad(), default_dtype(self.code.dtype):
             leaves, self.signature = self._flatten(self.model(*inputs))
         self.random = not torch.equal(before, _generator_state(self.code.device))
         self.mutates = any(tensor._version != version for tensor, version in zip(given, versions, strict=True))

@@ -42,13 +42,16 @@ class Worker:
     def __init__(self, sock: socket.socket, device: str) -> None:
         import torch
 
-        self.torch = torch
+        from autokernel.executor import precision as _precision
+
+        self.torch, self.precision = torch, _precision
         self.sock = sock
         self.device = torch.device(device)
         self.on_cuda = self.device.type == "cuda"
         self.module: ModuleType | None = None
         self.orders: dict[str, Any] = {}
         self.model: Any = None
+        self.dtype: Any = None
         self.lent: Any = None  # uint8 tensor over the lent memory
         self.arguments: list[tuple[Any, ...]] = []
         self.outputs: list[Any] = []
@@ -67,6 +70,11 @@ class Worker:
             request = wire.receive_request(self.sock)
             if request.kind == wire.STOP:
                 return
+            if request.kind == wire.COMPAT:
+                from autokernel.executor import compat_wire, compat_worker
+
+                compat_wire.send(self.sock, compat_worker.answer(self.sock, pickle.loads(request.body), self.device))
+                continue
             if request.kind == wire.GO_LEAST:  # the last null's answer again, with none of the work that makes an answer
                 self.touch()
                 frame = wire.repeated(null, request.sequence)
@@ -139,7 +147,7 @@ class Worker:
             raise ContractError(wire.NO_CLASS)
 
     def construct(self, seed: int, terms: dict[str, Any]) -> None:
-        """Build the model as the judge builds the reference: same seed, under the device, train mode.
+        """Build the model as the judge builds the reference: same seed, under the device, train mode, cast to a `dtype` if given.
 
         `terms`: the arguments; `moved`: neutral parameters are moved; `state`: parameters by name to be loaded where there are such.
         """
@@ -149,7 +157,8 @@ class Worker:
         torch.manual_seed(seed)
         with torch.device(self.device), neutral.moved(seed) if terms["moved"] else nullcontext():
             model = getattr(self.module, self.orders["class_name"])(*arguments)
-        model = model.to(self.device)
+        self.dtype = terms["dtype"]
+        model = self.precision.cast_model(model, self.device, self.dtype)
         own = dict(model.named_parameters()) if terms["state"] else {}
         with torch.no_grad():
             for name, values in (terms["state"] or {}).items():
@@ -226,7 +235,7 @@ class Worker:
             return 0.0
         torch, model, outputs = self.torch, self.model, self.outputs
         start = time.perf_counter()
-        with torch.no_grad():
+        with torch.no_grad(), self.precision.default_dtype(self.dtype):
             if self.on_cuda:
                 first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
                 first.record()
