@@ -45,7 +45,7 @@ class Layers:
         """For records, e.g. "namespaces, seccomp, groups, limits", what is missing with its reason behind."""
         on = [name for name in ("namespaces", "seccomp", "groups") if getattr(self, name)] + ["limits"]
         off = [f"no {name} ({why})" for name, why in self.why_not.items()]
-        return "; ".join([", ".join(on) if self.namespaces else "none", *off])
+        return "; ".join([", ".join(on) if self.namespaces else f"none but {', '.join(on)}", *off])
 
 
 class WorkerHandle:
