@@ -219,7 +219,7 @@ class Nursery:
 
     def _keep_build(self, worker: WorkerHandle, folder: Path) -> None:
         try:
-            harvest(worker.pid, folder.resolve(), folder)
+            harvest(worker.pid, folder.resolve(), folder, replace=True)
         except OSError as error:
             raise WorkerFault(DIED, "its process ended when it had been imported; it must not exit or crash") from error
         except TooMuch as error:
