@@ -205,8 +205,14 @@ def test_a_group_of_a_broker_that_is_gone_is_swept_away(way) -> None:
         pytest.skip("groups only")
     gone = subprocess.Popen([sys.executable, "-I", "-S", "-c", ""])
     gone.wait()
-    hierarchy = Path(way[1][0]).parent.parent
-    left = hierarchy / f"{cgroups.PREFIX}{gone.pid}-left"
+    ours = Path(way[1][0]).parent
+    left = ours.with_name(f"{cgroups.PREFIX}{gone.pid}-left")
     left.mkdir()
+    stuck = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import sys\nopen(sys.argv[1], 'w').write('0')\nwhile True: pass",
+                              str(left / "cgroup.procs")])
+    while not (freezer := cgroups.freezer_of(stuck.pid)):
+        time.sleep(0.005)
+    assert freezer.freeze(5)
     cgroups.sweep()
-    assert not left.exists() and Path(way[1][0]).parent.exists()
+    assert stuck.wait(5) == -signal.SIGKILL
+    assert not left.exists() and ours.exists()

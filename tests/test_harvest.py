@@ -40,12 +40,14 @@ def test_plain_files_come_with_their_times_and_nothing_else_does(folder: Path, t
     assert facts.st_mtime_ns == 10**18 + 7 and facts.st_mode & 0o777 == 0o755
 
 
-def test_what_is_there_already_stays(folder: Path, tmp_path: Path) -> None:
+def test_what_is_there_already_stays_unless_it_is_to_be_replaced(folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
     (target / "plain").write_text("older")
     harvest(os.getpid(), folder, target)
     assert (target / "plain").read_text() == "older" and (target / "kernel" / "a.so").exists()
+    harvest(os.getpid(), folder, target, replace=True)
+    assert (target / "plain").read_text() == "text"
 
 
 def test_a_cap_on_bytes_and_files(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

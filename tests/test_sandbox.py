@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,8 +18,9 @@ from autokernel.evaluate import evaluate
 from autokernel.executor.broker import Executor
 from autokernel.executor.nursery import Nursery
 from autokernel.executor.service import KEEP_FREED_MEMORY
+from autokernel.executor.zygote import Filters
 from autokernel.records import Candidate, Evaluation
-from autokernel.sandbox import cgroups, environment
+from autokernel.sandbox import cgroups, environment, seccomp
 
 PROBLEM = """
 import torch
@@ -43,10 +47,14 @@ class Task:
 
 @pytest.fixture(scope="module")
 def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Executor]:
+    mounts = Path("/proc/self/mountinfo").read_text()
     with Executor("cpu", tmp_path_factory.mktemp("store"), seed=3) as made:
         if not made.sandboxed:
             pytest.skip(f"no sandbox on this machine: {made.why_no_sandbox}")
         yield made
+    assert Path("/proc/self/mountinfo").read_text() == mounts
+    assert not [group for one in cgroups.hierarchies() for group in one.folder.glob(f"{cgroups.PREFIX}{os.getpid()}-*")]
+    assert not made.folder.exists()
 
 
 def attack(executor: Executor, text: str) -> Evaluation:
@@ -175,3 +183,67 @@ def test_the_problems_answers_are_not_in_files_it_can_read(executor: Executor) -
     made = attack(executor, f"print(sorted(os.listdir({str(executor.folder)!r})))\nprint(sorted(os.listdir('/tmp')))")
     assert "candidate.py" not in made.log
     assert made.log.count("w") <= made.log.count("'") + 4  # its own folder and its kernels' cache only
+
+
+FALLS_BACK = """
+import ctypes, json, sys, tempfile
+from pathlib import Path
+from autokernel import rules
+from autokernel.evaluate import evaluate
+from autokernel.executor.broker import Executor
+from autokernel.records import Candidate
+from autokernel.sandbox import command, seccomp
+library = seccomp._library()
+context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(seccomp.ALLOW)))
+number = library.seccomp_syscall_resolve_name(b"unshare")
+assert library.seccomp_rule_add_array(context, ctypes.c_uint32(seccomp.DENY), number, 0, None) == 0 and library.seccomp_load(context) == 0
+sys.path.insert(0, str(Path(sys.argv[1]).parent))
+import test_sandbox as here
+with tempfile.TemporaryDirectory() as store, Executor("cpu", Path(store), seed=3) as executor:
+    source = here.PROBLEM.replace("Model", "ModelNew")
+    made = evaluate(here.Task(), Candidate(source, "python"), rules=here.FAST, executor=executor)
+    print(json.dumps([made.accepted, made.reason, made.machine["sandbox"], executor.why_no_sandbox, command.why_not()]))
+"""
+
+
+def test_a_machine_without_namespaces_is_said_to_be_one_and_judges_all_the_same(tmp_path: Path) -> None:
+    """A real refusal: the whole session runs under a filter that forbids unshare."""
+    try:
+        seccomp.Filter()
+    except seccomp.NoSeccomp as error:
+        pytest.skip(str(error))
+    done = subprocess.run([sys.executable, "-c", FALLS_BACK, __file__], capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr
+    accepted, reason, recorded, why, compilers = json.loads(done.stdout.splitlines()[-1])
+    assert accepted, reason
+    assert recorded.startswith("none") and "no namespaces" in recorded and "unshare: Operation not permitted" in recorded
+    assert "seccomp" in recorded.partition(";")[0] and "unshare" in why
+    assert compilers == {"namespaces": "unshare: Operation not permitted"}
+
+
+def test_a_machine_without_libseccomp_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seccomp, "LIBRARY", "libseccomp-is-not-here.so")
+    seccomp._library.cache_clear()
+    try:
+        assert Filters().why_not == "libseccomp-is-not-here.so is not installed"
+    finally:
+        seccomp._library.cache_clear()
+
+
+def test_a_cache_outlives_its_process_and_reaches_the_next_one(executor: Executor) -> None:
+    kernels = executor.folder / "triton" / "shared"
+    source = ("import os\nhere = os.environ['TRITON_CACHE_DIR']\nprint('found', sorted(os.listdir(here)), flush=True)\n"
+              "open(f'{here}/{os.getpid()}-{len(os.listdir(here))}', 'w').write('x')\nclass ModelNew: pass\n")
+    said = []
+    first = executor.spawn(writable=[kernels])
+    executor.load(first, source, "python", kernels=kernels, deadline_s=60)
+    second = executor.spawn(writable=[kernels])  # while the first one lives
+    executor.load(second, source, "python", kernels=kernels, deadline_s=60)
+    for worker in (first, second):
+        executor.stop(worker)
+        said.append(worker.text.text().strip())
+    third = executor.spawn(writable=[kernels])
+    executor.load(third, source, "python", kernels=kernels, deadline_s=60)
+    executor.stop(third)
+    assert said == ["found []", "found ['2-0']"] and "found ['2-0', '2-1']" in third.text.text()
+    assert sorted(path.name for path in kernels.iterdir()) == ["2-0", "2-1", "2-2"]

@@ -13,8 +13,8 @@ class TooMuch(Exception):
     """More than the caps; what was copied by then stays."""
 
 
-def harvest(pid: int, folder: Path, target: Path) -> int:
-    """Copy what lies in `folder`, as process `pid` sees it, to `target`, times kept; files that are there already stay. Bytes copied.
+def harvest(pid: int, folder: Path, target: Path, *, replace: bool = False) -> int:
+    """Copy what lies in `folder`, as process `pid` sees it, to `target`, times kept; how many bytes. Files there stay unless `replace`.
 
     Raises TooMuch, and OSError where the process or its folder cannot be looked into.
     """
@@ -28,7 +28,7 @@ def harvest(pid: int, folder: Path, target: Path) -> int:
         for where, _, names, inside in os.fwalk(".", dir_fd=at, follow_symlinks=False):
             for name in names:
                 files += 1
-                total += _copy(inside, name, target / where / name, MOST_BYTES - total)
+                total += _copy(inside, name, target / where / name, MOST_BYTES - total, replace)
                 if total > MOST_BYTES or files > MOST_FILES:
                     raise TooMuch(f"it leaves more than {MOST_BYTES >> 20} MB or {MOST_FILES} files")
         return total
@@ -36,7 +36,7 @@ def harvest(pid: int, folder: Path, target: Path) -> int:
         os.close(at)
 
 
-def _copy(inside: int, name: str, target: Path, room: int) -> int:
+def _copy(inside: int, name: str, target: Path, room: int, replace: bool) -> int:
     """Bytes of one plain file, one past `room` where it is larger (then it is not copied)."""
     try:
         source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=inside)
@@ -44,7 +44,7 @@ def _copy(inside: int, name: str, target: Path, room: int) -> int:
         return 0  # a link, a socket, or gone
     with open(source, "rb") as file:
         facts = os.fstat(source)
-        if not stat.S_ISREG(facts.st_mode) or target.exists():
+        if not stat.S_ISREG(facts.st_mode) or (target.exists() and not replace):
             return 0
         if facts.st_size > room:
             return room + 1

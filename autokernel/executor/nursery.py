@@ -45,7 +45,7 @@ class Layers:
         """For records, e.g. "namespaces, seccomp, groups, limits", what is missing with its reason behind."""
         on = [name for name in ("namespaces", "seccomp", "groups") if getattr(self, name)] + ["limits"]
         off = [f"no {name} ({why})" for name, why in self.why_not.items()]
-        return "; ".join([", ".join(on) if self.namespaces else "none", *off])
+        return "; ".join([", ".join(on) if self.namespaces else f"none but {', '.join(on)}", *off])
 
 
 class WorkerHandle:
@@ -245,7 +245,7 @@ class Nursery:
 
     def _keep_build(self, worker: WorkerHandle, folder: Path) -> None:
         try:
-            harvest(worker.pid, folder.resolve(), folder)
+            harvest(worker.pid, folder.resolve(), folder, replace=True)
         except OSError as error:
             raise WorkerFault(DIED, "its process ended when it had been imported; it must not exit or crash") from error
         except TooMuch as error:

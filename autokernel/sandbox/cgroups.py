@@ -5,15 +5,17 @@ Made by the broker beside its own groups where that is allowed; what is not allo
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PREFIX = "autokernel-"
+PREFIX = f"autokernel-{os.stat('/proc/self/ns/pid').st_ino}-"  # pids mean something in their own namespace only
 WANTED = ("freezer", "memory", "pids", "cpuset")
 MEMORY_SHARE = 0.9  # of this machine's memory: a hog dies before the judge does
 PROCESSES = 1024  # and 16 for each processor: pools of threads count here too
@@ -86,13 +88,15 @@ def make(name: str, cpus: Sequence[int]) -> Group:
     for wanted in WANTED:
         try:
             group.folders[wanted] = _made(wanted, f"{PREFIX}{os.getpid()}-{name}", cpus)
+        except FileNotFoundError as error:
+            group.without[wanted] = str(error) if error.errno is None else "no control group hands it down to this process"
         except OSError as error:
             group.without[wanted] = error.strerror or str(error)
     return group
 
 
 def _made(wanted: str, name: str, cpus: Sequence[int]) -> Path:
-    tried: OSError = FileNotFoundError(2, "no hierarchy of control groups is mounted for it")
+    tried: OSError = FileNotFoundError("no hierarchy of control groups is mounted for it")
     for hierarchy in sorted(hierarchies(), key=lambda one: not one.unified):  # version 2 first: its frozen processes can be killed
         if not (hierarchy.unified or wanted in hierarchy.controllers):
             continue
@@ -137,15 +141,29 @@ def examine(cpus: Sequence[int]) -> dict[str, str]:
 
 
 def sweep() -> None:
-    """Remove what brokers that were killed left behind: their families died with them."""
+    """Remove the groups of brokers that were killed. Their families died with them, but for those that were frozen just then."""
     for hierarchy in hierarchies():
         for folder in hierarchy.folder.glob(f"{PREFIX}*"):
             maker = re.match(rf"{PREFIX}(\d+)-", folder.name)
             if maker and not Path(f"/proc/{maker[1]}").exists():
                 try:
+                    _end(folder)
                     folder.rmdir()
                 except OSError:
                     continue  # someone is still in it, or it is not ours to remove
+
+
+def _end(folder: Path) -> None:
+    """Let go and kill whoever is left in a group of ours."""
+    for name, off in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
+        if (folder / name).exists():
+            _write(folder / name, off)
+    until = time.monotonic() + REMOVAL_S
+    while (left := (folder / "cgroup.procs").read_text().split()) and time.monotonic() < until:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        time.sleep(0.005)
 
 
 @dataclass(frozen=True)

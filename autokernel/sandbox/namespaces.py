@@ -23,6 +23,7 @@ ROOM = "size=2g,nr_inodes=200k"  # of all that a family writes: its folders, /tm
 KEPT = ("/proc", "/dev")  # ours by now, and seen to apart
 READ_ONLY_PROC = ("/proc/sys", "/proc/bus", "/proc/fs", "/proc/irq")  # root's own files, so that no capability is asked for
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")  # all that is left of /dev, and with a GPU its own:
+EMPTY = "/dev/.empty"
 GPU_DEVICES = ("nvidia*", "nvidia-caps/*")
 
 
@@ -124,11 +125,9 @@ def _hide() -> None:
     """Empty folders over every top-level one that is not the system's, a file without content over every file there, a short /etc."""
     for top in hidden_tops():
         _mount("tmpfs", top, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
-    null = os.open("/dev/null", os.O_PATH)
     for entry in os.scandir("/"):
         if entry.is_file(follow_symlinks=False):
-            _mount(f"/proc/self/fd/{null}", entry.path, None, MS_BIND)
-    os.close(null)
+            _empty(entry.path)
     kept = {path: os.open(path, os.O_PATH) for pattern in KEPT_OF_ETC for path in map(str, Path("/etc").glob(pattern))}
     _mount("tmpfs", "/etc", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
     for path, descriptor in kept.items():
@@ -148,6 +147,7 @@ def _private_devices(device: bool) -> None:
         _mount(f"/proc/self/fd/{descriptor}", str(path), None, MS_BIND)
         os.close(descriptor)
     os.mkdir("/dev/shm")
+    os.close(os.open(EMPTY, os.O_CREAT, 0o444))
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         os.symlink(f"/proc/self/fd{target}", f"/dev/{name}")
 
@@ -159,7 +159,13 @@ def _private_proc() -> None:
         _mount(path, path, None, MS_BIND)
         _mount(None, path, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
     for path in filter(os.path.exists, HIDDEN_FILES):
-        _mount("/dev/null", path, None, MS_BIND)
+        _empty(path)
+
+
+def _empty(path: str) -> None:
+    """Show a file without content in a file's place, that nobody may write."""
+    _mount(EMPTY, path, None, MS_BIND)
+    _mount(None, path, None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NOEXEC)
 
 
 def _read_only(spared: set[str]) -> None:
