@@ -90,13 +90,11 @@ def evaluate_run(run_dir: Path, level: int, problems: tuple[int, ...] | None, so
 def _evaluate(records: RunRecords, loaded: LoadedLevel, chosen: Sequence[SampleFile], batch: Any, devices: Sequence[str]) -> bool:
     from autokernel.compat.batch import Batch, pending
 
-    left = pending(chosen, records)
-    if len(left) < len(chosen):
-        click.echo(f"note: {len(chosen) - len(left)} of {len(chosen)} samples are evaluated already", err=True)
-    if not left:
-        return True
+    done = len(chosen) - len(pending(chosen, records))
+    if done:
+        click.echo(f"note: {done} of {len(chosen)} samples are evaluated already", err=True)
     problems = {problem.problem_id: problem for problem in loaded.problems}
-    whole = Batch(records, problems, batch, devices, build_store(), _watch).run(left)
+    whole = Batch(records, problems, batch, devices, build_store(), _watch).run(chosen)
     if not whole:
         click.echo("The minutes are over; the same command goes on.", err=True)
     return whole
@@ -105,11 +103,15 @@ def _evaluate(records: RunRecords, loaded: LoadedLevel, chosen: Sequence[SampleF
 def _watch(progress: Progress) -> None:
     from autokernel.compat.batch import facts_of
 
-    sample = progress.sample
-    text = facts_of({**progress.record.model_dump()})
-    beside = f", {progress.verified.speedup:.3f}x verified" if progress.verified and progress.verified.speedup else ""
+    sample, beside = progress.sample, progress.verified
+    if progress.record is not None:
+        text = facts_of(progress.record.model_dump())
+    elif beside is not None and beside.speedup is not None:
+        text = f"{beside.speedup:.3f}x [{beside.low:.3f}, {beside.high:.3f}] verified"
+    else:
+        text = f"not verified: {beside.verdict if beside else 'not judged'}"
     place = f"[{progress.done}/{progress.total}] problem {sample.problem_id} sample {sample.sample_id}"
-    click.echo(f"{place}: {printable(text)}{beside}", err=True)
+    click.echo(f"{place}: {printable(text)}", err=True)
 
 
 def _known(found: Sequence[SampleFile], loaded: LoadedLevel) -> tuple[list[SampleFile], list[str]]:

@@ -48,7 +48,7 @@ class Progress:
     """One sample's outcome, for whoever watches."""
 
     sample: SampleFile
-    record: KernelExecResult
+    record: KernelExecResult | None  # None where only the verified ratio is new
     judged: Judged | None
     verified: Verified | None
     done: int
@@ -56,6 +56,10 @@ class Progress:
 
 
 Watch = Callable[[Progress], None]
+if TYPE_CHECKING:
+    Queue = queue.SimpleQueue[SampleFile]
+else:
+    Queue = queue.SimpleQueue
 
 
 @contextmanager
@@ -88,45 +92,84 @@ class Batch:
         self.records, self.problems, self.batch, self.devices, self.store, self.watch = records, problems, batch, devices, store, watch
         self.draws = Draws(store / "draws")
         self.builds: Once[Answer] = Once()
-        self.queue: queue.SimpleQueue[SampleFile | None] = queue.SimpleQueue()
         self.failure: BaseException | None = None
         self.end = time.monotonic() + 60 * batch.minutes if batch.minutes else float("inf")
         self.done = self.total = 0
         self._recording = threading.Lock()
 
     def run(self, samples: Sequence[SampleFile]) -> bool:
-        """Evaluate the samples. False where the minutes ran out before the last. Raises what a device's thread met, if it was ours."""
-        self.total = len(samples)
-        ahead: queue.SimpleQueue[SampleFile] = queue.SimpleQueue()
+        """Evaluate those without a record; then, where asked, have the judge time those that are right, in processes of their own.
+
+        One after the other, so that the judge's memory is not there while KernelBench's evaluator runs. False where the minutes ran
+        out before the last. Raises what a device's thread met, if it was ours.
+        """
+        left = pending(samples, self.records)
+        whole = self._share(left, self._serve) if left else True
+        self.draws.close()
+        if not (whole and self.batch.verified and self.batch.options.measure):
+            return whole
+        untimed = [sample for sample in samples if self.records.wants_ratio(sample)]
+        return self._share(untimed, self._verify) if untimed else True
+
+    def _share(self, samples: Sequence[SampleFile], serve: Callable[[str, Queue, Queue], None]) -> bool:
+        """Have a thread for each device take samples until none is left."""
+        self.done, self.total = 0, len(samples)
+        work, ahead = Queue(), Queue()
         for sample in samples:
-            self.queue.put(sample)
+            work.put(sample)
             ahead.put(sample)
-        for _ in self.devices:
-            self.queue.put(None)
-        threads = [threading.Thread(target=self._serve, args=(device, ahead), name=device, daemon=True) for device in self.devices]
+        threads = [threading.Thread(target=self._guarded, args=(serve, device, work, ahead), name=device, daemon=True)
+                   for device in self.devices]
         for thread in threads:
             thread.start()
         for thread in threads:
             while thread.is_alive():
                 thread.join(0.5)  # in parts, so that Ctrl-C is heard
-        self.draws.close()
         if self.failure is not None:
             raise self.failure
         return self.done == self.total
 
-    def _serve(self, device: str, ahead: queue.SimpleQueue[SampleFile]) -> None:
+    def _guarded(self, serve: Callable[[str, Queue, Queue], None], device: str, work: Queue, ahead: Queue) -> None:
         try:
-            with CompatHost(device, self.store, self.draws, self.builds) as host, _verifier(self.batch, host) as judge:
-                builders = [threading.Thread(target=self._build_ahead, args=(host, ahead), daemon=True)
-                            for _ in range(self._builders() if device == self.devices[0] else 0)]
-                for thread in builders:
-                    thread.start()
-                while (sample := self.queue.get()) is not None and not self._over():
-                    self._one(host, judge, sample)
-                for thread in builders:
-                    thread.join()  # they use this host
+            serve(device, work, ahead)
         except BaseException as error:  # noqa: BLE001  (handed to the thread that waits, which raises it)
             self.failure = self.failure or error
+
+    def _next(self, work: Queue) -> SampleFile | None:
+        """The next sample, None where there is none or the time is over."""
+        if self._over():
+            return None
+        try:
+            return work.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _serve(self, device: str, work: Queue, ahead: Queue) -> None:
+        with CompatHost(device, self.store, self.draws, self.builds) as host:
+            builders = [threading.Thread(target=self._build_ahead, args=(host, ahead), daemon=True)
+                        for _ in range(self._builders() if device == self.devices[0] else 0)]
+            for thread in builders:
+                thread.start()
+            while (sample := self._next(work)) is not None:
+                self._one(host, sample)
+            for thread in builders:
+                thread.join()  # they use this host
+
+    def _verify(self, device: str, work: Queue, ahead: Queue) -> None:
+        """The strict path's clock on right candidates."""
+        from autokernel.executor.broker import Executor
+
+        with Executor(device, self.store) as executor:
+            while (sample := self._next(work)) is not None:
+                try:
+                    made = verify(executor, self.problems[sample.problem_id], Candidate(sample.read(), "python"),
+                                  self.batch.options.precision)
+                except AutoKernelError as error:  # this candidate has no verified ratio, and the record says why
+                    made = Verified(verdict=f"not judged: {error.message}")
+                with self._recording:
+                    self.records.add_ratio(sample, made)
+                    self.done += 1
+                    self.watch(Progress(sample, None, None, made, self.done, self.total))
 
     def _over(self) -> bool:
         return self.failure is not None or time.monotonic() > self.end
@@ -135,7 +178,7 @@ class Batch:
     def _builders() -> int:
         return max(1, min(BUILDERS, len(os.sched_getaffinity(0)) // 2))
 
-    def _build_ahead(self, host: CompatHost, ahead: queue.SimpleQueue[SampleFile]) -> None:
+    def _build_ahead(self, host: CompatHost, ahead: Queue) -> None:
         """Compile samples before their turn comes, in its order; a sample's own turn meets the result, and any failure."""
         while not self._over():
             try:
@@ -153,9 +196,8 @@ class Batch:
     def _backend(self, text: str) -> str:
         return kernelbench_backend(text) if self.batch.backend_by_file else self.batch.options.backend
 
-    def _one(self, host: CompatHost, judge: Judge | None, sample: SampleFile) -> None:
+    def _one(self, host: CompatHost, sample: SampleFile) -> None:
         found: Judged | None = None
-        verified: Verified | None = None
         try:
             text = sample.read()
             options = _with_backend(self.batch.options, self._backend(text))
@@ -172,32 +214,10 @@ class Batch:
                 time.sleep(RECOVERY_S)
                 found = evaluate_compat(host, problem.source, candidate, options)
             record = found.batch
-            if judge is not None and record.correctness:
-                verified = judge(problem, candidate)
         with self._recording:
-            self.records.add(sample, record, found, verified)
+            self.records.add(sample, record, found)
             self.done += 1
-            self.watch(Progress(sample, record, found, verified, self.done, self.total))
-
-
-Judge = Callable[["ProblemLike", Candidate], Verified]
-
-
-@contextmanager
-def _verifier(batch: BatchOptions, host: CompatHost) -> Iterator[Judge | None]:
-    """The strict path's clock on the host's device, open as long as the block; None where it is not wanted."""
-    if not batch.verified or not batch.options.measure:
-        yield None
-        return
-    from autokernel.executor.broker import Executor
-
-    with Executor(host.device, host.store) as executor:
-        def judge(problem: ProblemLike, candidate: Candidate) -> Verified:
-            try:
-                return verify(executor, problem, candidate, batch.options.precision)
-            except AutoKernelError as error:  # this candidate has no verified ratio, and the record says why
-                return Verified(verdict=f"not judged: {error.message}")
-        yield judge
+            self.watch(Progress(sample, record, found, None, self.done, self.total))
 
 
 def _with_backend(options: CompatOptions, backend: str) -> CompatOptions:

@@ -67,20 +67,31 @@ class RunRecords:
         """Whether the sample has a record. KernelBench asks for the problem alone and so never comes to a second sample."""
         return any(entry["sample_id"] == sample_id for entry in self.results.get(str(problem_id), []))
 
-    def add(self, sample: SampleFile, record: KernelExecResult, found: Judged | None, verified: Verified | None) -> None:
+    def wants_ratio(self, sample: SampleFile) -> bool:
+        """Whether the sample is right and was timed, and the judge has not been asked about it."""
+        rows = (entry for entry in self.results.get(str(sample.problem_id), []) if entry["sample_id"] == sample.sample_id)
+        right = any(entry.get("correctness") and float(entry.get("runtime", -1.0)) > 0 for entry in rows)
+        return right and "verified" not in self.ours.get(f"{sample.problem_id}/{sample.sample_id}", {})
+
+    def add_ratio(self, sample: SampleFile, verified: Verified) -> None:
+        """Put the judge's word on a sample on disk. Raises StorageError."""
+        self.ours.setdefault(f"{sample.problem_id}/{sample.sample_id}", {})["verified"] = verified.to_json()
+        self._write_ours()
+
+    def add(self, sample: SampleFile, record: KernelExecResult, found: Judged | None) -> None:
         """Put a sample's record on disk. Raises StorageError."""
         key = str(sample.problem_id)
         entry = {"sample_id": sample.sample_id, **{name: getattr(record, name) for name in RESULT_KEYS[1:]}}
         entry["metadata"] = serializable(record.metadata)
         others = [old for old in self.results.get(key, []) if old["sample_id"] != sample.sample_id]
         self.results[key] = sorted([*others, entry], key=lambda old: int(old["sample_id"]))
-        self.ours[f"{key}/{sample.sample_id}"] = _beyond(record, found, verified)
-        self._write()
+        self.ours[f"{key}/{sample.sample_id}"] = _beyond(record, found)
+        self._write_ours()
+        replace_file(self.folder / EVAL_RESULTS, eval_results_text(self.results).encode("utf-8", "backslashreplace"))
 
-    def _write(self) -> None:
+    def _write_ours(self) -> None:
         whole = {"schema": SCHEMA, "conditions": self.conditions, "samples": self.ours}
         replace_file(self.folder / OURS, json.dumps(whole, indent=1).encode())
-        replace_file(self.folder / EVAL_RESULTS, eval_results_text(self.results).encode("utf-8", "backslashreplace"))
 
     def write_pass_at_k(self, k_values: Sequence[int]) -> dict[str, Any]:
         """Write pass_at_k_results.json and give what it says. Raises StorageError, ScorerError."""
@@ -89,7 +100,7 @@ class RunRecords:
         return found
 
 
-def _beyond(record: KernelExecResult, found: Judged | None, verified: Verified | None) -> dict[str, Any]:
+def _beyond(record: KernelExecResult, found: Judged | None) -> dict[str, Any]:
     """What KernelBench's entry does not say of a sample."""
     timed = record.runtime > 0
     beyond: dict[str, Any] = {"times": "unverified" if timed else "none"}
@@ -97,8 +108,6 @@ def _beyond(record: KernelExecResult, found: Judged | None, verified: Verified |
         beyond |= {"note": found.note, "outcome": found.outcome, "draws": found.draws, "seconds": dict(found.seconds),
                    "ref_runtime": found.result.ref_runtime, "ref_runtime_stats": found.result.ref_runtime_stats,
                    "missing_package": found.missing_package, "problem_fails": found.problem_fails}
-    if verified is not None:
-        beyond["verified"] = verified.to_json()
     return beyond
 
 

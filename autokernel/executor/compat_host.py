@@ -168,7 +168,7 @@ class CompatHost:
         return self.draws.paths(reference, self.facts.torch, seeds)
 
     def _env(self, extensions: Path) -> dict[str, str]:
-        env = {"TORCH_EXTENSIONS_DIR": str(extensions), **builders.get("python").worker_env(self.device)}
+        env = {"TORCH_EXTENSIONS_DIR": str(extensions.resolve()), **builders.get("python").worker_env(self.device)}
         if self.facts.capability:  # as torch has it of itself: what builds, runs or judges it must agree, or it is compiled again
             env["TORCH_CUDA_ARCH_LIST"] = f"{self.facts.capability}+PTX"
         return env

@@ -14,7 +14,7 @@ import pytest
 from autokernel.compat.batch import Batch, BatchOptions, pending
 from autokernel.compat.records import RunRecords
 from autokernel.compat.single import CompatOptions
-from kernelbench_bridge import load_level
+from kernelbench_bridge import Problem, load_level
 from kernelbench_bridge.run_directory import kernel_name, samples
 
 HEAD = "import math, torch, torch.nn as nn\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        "
@@ -102,6 +102,26 @@ def test_several_devices_share_the_samples(tmp_path, store):
     found = outcomes(folder)
     assert {key: (row["compiled"], row["correctness"]) for key, row in found.items()} == {
         key: EXPECTED[key][:2] for key in EXPECTED if key not in ((2, 2), (1, 2))}
+
+
+def test_right_samples_get_the_judges_ratio_after_all_are_evaluated(tmp_path, store):
+    """The two in order: while KernelBench's evaluator runs, nothing of the judge's is on the device."""
+    source = ("import torch\nclass Model(torch.nn.Module):\n    def forward(self, x): return x * 2\n"
+              "def get_inputs(): return [torch.randn(32, 32)]\ndef get_init_inputs(): return []\n")
+    for number, body in enumerate(("return x + x", "return x")):
+        text = f"import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x): {body}\n"
+        (tmp_path / kernel_name(1, 1, number)).write_text(text)
+    records = RunRecords.open(tmp_path, {"level": 1})
+    seen = []
+    problems = {1: Problem(1, 1, "1_Twice", source, "file")}
+    batch = Batch(records, problems, BatchOptions(CompatOptions(perf_trials=2), verified=True), ["cpu"], store,
+                  lambda progress: seen.append((progress.sample.sample_id, progress.record is not None)))
+    assert batch.run(samples(tmp_path, 1)[0]) is True
+    assert seen == [(0, True), (1, True), (0, False)]
+    ours = json.loads((tmp_path / "autokernel_eval.json").read_text())["samples"]
+    assert ours["1/0"]["verified"]["verdict"] == "accepted"
+    assert ours["1/0"]["times"] == "unverified"
+    assert "verified" not in ours["1/1"]
 
 
 def test_minutes_end_a_run_that_goes_on_later(tmp_path, store):

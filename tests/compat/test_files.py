@@ -10,6 +10,7 @@ import pytest
 
 from autokernel.compat.records import RunRecords
 from autokernel.compat.result import KernelExecResult
+from autokernel.compat.single import Verified
 from autokernel.errors import UsageError
 from kernelbench_bridge import BridgeError
 from kernelbench_bridge import run_directory as rd
@@ -72,15 +73,20 @@ def sample(tmp_path, problem, number):
 
 def test_records_are_kept_by_problem_and_sample(tmp_path):
     records = RunRecords.open(tmp_path, {"level": 1, "precision": "fp32"})
-    records.add(sample(tmp_path, 10, 0), KernelExecResult(True, True, {"e": ValueError("x")}, 1.5), None, None)
-    records.add(sample(tmp_path, 10, 2), KernelExecResult(True, False), None, None)
-    records.add(sample(tmp_path, 9, 0), KernelExecResult(), None, None)
+    records.add(sample(tmp_path, 10, 0), KernelExecResult(True, True, {"e": ValueError("x")}, 1.5), None)
+    records.add(sample(tmp_path, 10, 2), KernelExecResult(True, False), None)
+    records.add(sample(tmp_path, 9, 0), KernelExecResult(), None)
     again = RunRecords.open(tmp_path, {"level": 1, "precision": "fp32"})
     assert [again.has(*key) for key in ((10, 0), (10, 1), (10, 2), (9, 0), (3, 0))] == [True, False, True, True, False]
     rows = json.loads((tmp_path / "eval_results.json").read_text())
     assert list(rows) == ["9", "10"]
     assert list(rows["10"][0]) == list(rd.RESULT_KEYS)
     assert rows["10"][0]["metadata"] == {"e": "x"}
+    assert [again.wants_ratio(sample(tmp_path, *key)) for key in ((10, 0), (10, 2), (9, 0), (8, 0))] == [True, False, False, False]
+    again.add_ratio(sample(tmp_path, 10, 0), Verified(1.5, 1.4, 1.6, "quick/1", "accepted"))
+    once_more = RunRecords.open(tmp_path, {"level": 1, "precision": "fp32"})
+    assert once_more.ours["10/0"]["verified"]["interval"] == [1.4, 1.6]
+    assert not once_more.wants_ratio(sample(tmp_path, 10, 0))
     with pytest.raises(UsageError, match="precision fp32, and now it is bf16"):
         RunRecords.open(tmp_path, {"level": 1, "precision": "bf16"})
 
