@@ -1,4 +1,4 @@
-"""Whether a library loads beside other systems' glibc and any Python: our own reading of it, and kernel-abi-check's where it is installed."""
+"""Whether a library loads beside another system's glibc and any Python: our own reading, and kernel-abi-check's where it is installed."""
 
 from __future__ import annotations
 

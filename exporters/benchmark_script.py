@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from exporters.operation import CLASS_ONLY, Operation
 from exporters.package import Kernel
 
-_HEAD = '''"""For `kernels benchmark PATH`: it times the reference once and compares loosely. The card's figures come from another protocol."""
+_HEAD = '''"""For `kernels benchmark PATH`, which times the reference once and compares loosely; the card's figures come otherwise."""
 
 import functools
 import types

@@ -25,18 +25,19 @@ def card(kernel: Kernel, records: Mapping[str, Mapping[str, Any]], reports: Mapp
     """The card's text. `records`: evaluation by operation; `reports`: ABI report by operation with a library."""
     first = kernel.operations[0]
     names = ", ".join(f"`{o.name}`" for o in kernel.operations)
+    count = "An operation" if len(kernel.operations) == 1 else f"{len(kernel.operations)} operations"
     parts = ["---", "library_name: kernels", f"license: {kernel.license}", "tags:", "- kernel", "- autokernel", "---", "",
              f"# {kernel.name}", "",
-             f"{'An operation' if len(kernel.operations) == 1 else f'{len(kernel.operations)} operations'} for `{kernel.backend}`, forward only: "
-             f"{names}. Found and judged by AutoKernel on problems in KernelBench's form. Every operation was loaded back from these files with "
-             f"`kernels`, in a fresh process, and passed the same judgement again (rules {records[first.name]['rules']}) before they were "
-             "written.", "", "## Use", "", "```python", function_usage(kernel, first, repo_id), "```", ""]
+             f"{count} for `{kernel.backend}`, forward only: {names}. Found and judged by AutoKernel on problems in KernelBench's form. "
+             "Every operation was loaded back from these files with `kernels`, in a fresh process, and passed the same judgement again "
+             f"(rules {records[first.name]['rules']}) before they were written.",
+             "", "## Use", "", "```python", function_usage(kernel, first, repo_id), "```", ""]
     layered = next((o for o in kernel.operations if layer_usage(kernel, o, repo_id)), None)
     if layered is not None:
         parts += ["As a layer in your own model:", "", "```python", layer_usage(kernel, layered, repo_id), "```", ""]
     parts += ["In KernelBench's form:", "", "```python", model_usage(kernel, first, repo_id), "```", "",
-              "Shapes, dtypes, values and strides other than those below " + _outside(kernel.operations) + ". There is no backward: call it under "
-              "`torch.inference_mode()` or `torch.no_grad()`.", ""]
+              f"Shapes, dtypes, values and strides other than those below {_outside(kernel.operations)}. There is no backward: call it "
+              "under `torch.inference_mode()` or `torch.no_grad()`.", ""]
     parts += [*_overview(kernel.operations), *_speed(kernel, records), *_verified(kernel.operations), *_builds(kernel, reports),
               *_provenance(kernel, records)]
     return "\n".join(parts).rstrip("\n") + "\n"
@@ -74,15 +75,17 @@ def _speed(kernel: Kernel, records: Mapping[str, Mapping[str, Any]]) -> list[str
              "| --- | --- | --- | --- | --- | --- | --- | --- |"]
     for operation in kernel.operations:
         record = records[operation.name]
-        lines += [f"| {operation.name} | {_shape(operation)} | {s.against} | {s.speedup:.3f} | {s.low:.3f} to {s.high:.3f} | {s.candidate_ms:.4g} "
-                  f"| {s.opponent_ms:.4g} | {record['precision_class'] or 'not classed'} |" for s in speedups(record)]
+        precision = record["precision_class"] or "not classed"
+        lines += [f"| {operation.name} | {_shape(operation)} | {s.against} | {s.speedup:.3f} | {s.low:.3f} to {s.high:.3f} "
+                  f"| {s.candidate_ms:.4g} | {s.opponent_ms:.4g} | {precision} |" for s in speedups(record)]
     made = [s for record in records.values() for s in speedups(record)]
     first = records[kernel.operations[0].name]
     levels = sorted({f"{100 * s.confidence:.4g} %" for s in made})
+    protocols = ", ".join(sorted({s.protocol for s in made}))
     lines += ["", "Speedup is the median of paired windows (other / this), with a distribution-free interval "
-              f"({', '.join(levels)}), protocol {', '.join(sorted({s.protocol for s in made}))}: windows timed by a process that the kernel cannot "
-              "reach, fresh inputs in each, the empty window taken off. `benchmarks/benchmark.py` follows `kernels benchmark`, whose method is "
-              "a simpler one; its figures are not these.", "",
+              f"({', '.join(levels)}), protocol {protocols}: windows timed by a process that the kernel "
+              "cannot reach, fresh inputs in each, the empty window taken off. `benchmarks/benchmark.py` follows `kernels benchmark`, "
+              "whose method is a simpler one; its figures are not these.", "",
               "Measured on: " + ", ".join(f"{name} {value}" for name, value in machine(first).items()) + ".", ""]
     return lines
 
@@ -93,7 +96,8 @@ def _verified(operations: Sequence[Operation]) -> list[str]:
         takes = [f"`{a.name}` {a.tensor.text if a.tensor else repr(a.value)}" for a in operation.facts.arguments]
         takes += [f"`{p.name}` {p.tensor.text}" for p in operation.facts.parameters]
         constants = f"; constructed with {operation.facts.init!r}"
-        lines.append(f"- {operation.name}: {'; '.join(takes)}{constants}; gives {'; '.join(o.text for o in operation.facts.outputs) or 'see the problem'}")
+        gives = "; ".join(o.text for o in operation.facts.outputs) or "what the problem gives"
+        lines.append(f"- {operation.name}: {'; '.join(takes)}{constants}; gives {gives}")
     return [*lines, ""]
 
 
@@ -103,9 +107,10 @@ def _builds(kernel: Kernel, reports: Mapping[str, Mapping[str, Any]]) -> list[st
         return [*lines, "", "Pure Python: Triton compiles the kernels at their first call. Launch parameters are the judged ones.", ""]
     flags = {flag for o in kernel.native if o.native is not None for flag in o.native.flags}
     compiler = "nvcc and g++" if kernel.backend == "cuda" else "g++ -O3 -march=native"
-    lines += ["", f"The libraries were made by {compiler}{f' with {chr(44).join(sorted(flags))}' if flags else ''}, without Nix and kernel-builder, "
-              "from the text under `source/`. They are called through ctypes and hold no torch or Python symbol, so one serves every torch from "
-              "2.9 on.", "", "| library | needs at least | beyond manylinux_2_28 | kernel-abi-check |", "| --- | --- | --- | --- |"]
+    extra = f" with {', '.join(sorted(flags))}" if flags else ""
+    lines += ["", f"The libraries were made by {compiler}{extra}, without Nix and kernel-builder, from the text under `source/` on the "
+              "version's branch. They are called through ctypes and hold no torch or Python symbol, so one serves every torch from 2.9 on.",
+              "", "| library | needs at least | beyond manylinux_2_28 | kernel-abi-check |", "| --- | --- | --- | --- |"]
     for name, report in reports.items():
         newest = ", ".join(f"{family} {version}" for family, version in report["newest"].items()) or "no versioned symbol"
         above = ", ".join(f"{family} {version}" for family, version in report["above_manylinux_2_28"].items()) or "nothing"
@@ -116,15 +121,16 @@ def _builds(kernel: Kernel, reports: Mapping[str, Mapping[str, Any]]) -> list[st
     if glibc:
         lines += ["", f"Minimum glibc: {'.'.join(map(str, max(glibc)))}."]
     if kernel.backend == "cpu":
-        lines += ["", "Compiled for the processor that they were judged on; on one that lacks any of its vector extensions the import fails with "
-                  "a message that names them."]
+        lines += ["", "Compiled for the processor that they were judged on; on one that lacks any of its vector extensions the import "
+                  "fails with a message that names them."]
     return [*lines, ""]
 
 
 def _provenance(kernel: Kernel, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    lines = ["## Provenance", "", "| operation | problem | problem's hash | winner (sha256) | rules | judged |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = ["## Provenance", "", "| operation | problem | problem's hash | winner (sha256) | rules | judged |",
+             "| --- | --- | --- | --- | --- | --- |"]
     for operation in kernel.operations:
         record = records[operation.name]
-        lines.append(f"| {operation.name} | {operation.uid} {operation.problem_name} | {record['problem_hash']} | {operation.sha256} "
-                     f"| {record['rules']} | {record['created']} |")
-    return [*lines, "", f"`{RECORDS}/` on the version's branch has each evaluation's record with all its samples. License: {kernel.license}."]
+        lines.append(f"| {operation.name} | {operation.uid} {operation.problem_name} | {record['problem_hash']} "
+                     f"| {operation.sha256} | {record['rules']} | {record['created']} |")
+    return [*lines, "", f"`{RECORDS}/` on the version's branch has each evaluation's record with all samples. License: {kernel.license}."]

@@ -1,4 +1,4 @@
-"""The exporters' error: a message, a hint that says what to do, and an exit code. The exporters are a leaf and cannot use their caller's."""
+"""The exporters' error: a message, a hint that says what to do, and an exit code. A leaf cannot use its caller's."""
 
 from __future__ import annotations
 

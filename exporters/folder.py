@@ -65,8 +65,9 @@ def read_export(folder: Path) -> ExportedFolder:
 def _metadata(name: str, data: bytes) -> dict[str, Any]:
     try:
         metadata = json.loads(data)
-        if not (isinstance(metadata["version"], int) and isinstance(metadata["name"], str) and isinstance(metadata["autokernel"]["api"], list)
-                and isinstance(metadata["digest"]["files"], dict) and isinstance(metadata["id"], str)):
+        kinds = ((metadata["version"], int), (metadata["name"], str), (metadata["id"], str), (metadata["autokernel"]["api"], list),
+                 (metadata["digest"]["files"], dict))
+        if not all(isinstance(value, kind) for value, kind in kinds):
             raise TypeError("a field is of another kind")
     except (ValueError, KeyError, TypeError) as error:
         raise ExportError(f"'{name}' is not metadata that AutoKernel wrote ({error}).", hint="Export the kernel again.") from error

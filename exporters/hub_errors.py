@@ -28,7 +28,8 @@ def hub_errors(doing: str, repo_id: str) -> Iterator[None]:
         raise _http(doing, repo_id, error, token) from error
     except _transport_errors() as error:
         said = _plain(str(error), token) or type(error).__name__
-        raise _error(f"cannot {doing} '{repo_id}': the Hub does not answer ({said}).", f"Check the network and HF_ENDPOINT. {AGAIN}") from error
+        raise _error(f"cannot {doing} '{repo_id}': the Hub does not answer ({said}).",
+                     f"Check the network and HF_ENDPOINT. {AGAIN}") from error
 
 
 def not_logged_in() -> ExportError:

@@ -32,11 +32,10 @@ def _operator_module(operation: Operation, backend: str) -> str:
     made = f"_op({everything})"
     lines += [f"    return {'list(' + made + ')' if facts.container == 'list' else made}", "", ""]
     passed = ", ".join([*inputs, *(f"{p.name}={_path(p.path)}" for p in facts.parameters)])
-    lines += ["class ModelNew(_Winner):", f'    """The KernelBench form: problem {operation.uid}, constructed with {facts.init!r} alone."""', "",
-              "    def __init__(self, *args, **kwargs) -> None:",
-              f'        _runtime.check_init("{operation.title}", _Winner, _INIT, args, kwargs)',
-              "        super().__init__(*args, **kwargs)", "",
-              f"    def forward({', '.join(['self', *inputs])}):", f'        """{name} with this module\'s own parameters."""',
+    lines += ["class ModelNew(_Winner):",
+              f'    """The KernelBench form: problem {operation.uid}, constructed with {facts.init!r} alone."""', "",
+              *_constructor(operation), f"    def forward({', '.join(['self', *inputs])}):",
+              f'        """{name} with this module\'s own parameters."""',
               f"        return {name}({passed})"]
     return "\n".join(lines) + "\n"
 
@@ -44,15 +43,20 @@ def _operator_module(operation: Operation, backend: str) -> str:
 def _class_module(operation: Operation, backend: str) -> str:
     facts = operation.facts
     inputs = [a.name for a in facts.arguments]
-    lines = [*_head(operation), f"from .{operation.winner} import ModelNew as _Winner", "", '__all__ = ["ModelNew"]', "", *_verified(operation), "",
-             "class ModelNew(_Winner):", f'    """The KernelBench form: problem {operation.uid}. No function or layer: {operation.why_form}."""', ""]
+    lines = [*_head(operation), f"from .{operation.winner} import ModelNew as _Winner", "", '__all__ = ["ModelNew"]', "",
+             *_verified(operation), "", "", "class ModelNew(_Winner):",
+             f'    """The KernelBench form: problem {operation.uid}. No function or layer: {operation.why_form}."""', ""]
     if facts.init is not None:
-        lines += ["    def __init__(self, *args, **kwargs) -> None:",
-                  f'        _runtime.check_init("{operation.title}", _Winner, _INIT, args, kwargs)',
-                  "        super().__init__(*args, **kwargs)", ""]
+        lines += _constructor(operation)
     lines += [f"    def forward({', '.join(['self', *inputs])}):", '        """What was verified, or an error that says what was."""',
               *_guard(operation, backend, "        ", inputs, []), f"        return super().forward({', '.join(inputs)})"]
     return "\n".join(lines) + "\n"
+
+
+def _constructor(operation: Operation) -> list[str]:
+    return ["    def __init__(self, *args, **kwargs) -> None:",
+            f'        _runtime.check_init("{operation.title}", _Winner, _INIT, args, kwargs)',
+            "        super().__init__(*args, **kwargs)", ""]
 
 
 def layer_text(operation: Operation) -> str:
@@ -62,7 +66,8 @@ def layer_text(operation: Operation) -> str:
     facts = operation.facts
     inputs = [a.name for a in facts.arguments]
     passed = ", ".join([*inputs, *(f"{p.name}={_path(operation.in_layer(p))}" for p in facts.parameters)])
-    holds = [f"parameter {operation.in_layer(p)}" for p in facts.parameters] + [f"attribute {n} = {v!r}" for n, v in facts.constants.items()]
+    holds = [f"parameter {operation.in_layer(p)}" for p in facts.parameters]
+    holds += [f"attribute {n} = {v!r}" for n, v in facts.constants.items()]
     what = f"; the module holds {', '.join(holds)}" if holds else ""
     lines = [f"class {operation.title}(nn.Module):",
              f'    """Stands in for a module\'s forward{what}."""', "",
@@ -75,8 +80,9 @@ def layer_text(operation: Operation) -> str:
 
 
 def _head(operation: Operation) -> list[str]:
-    return [f'"""{operation.name}: KernelBench problem {operation.uid} ({_plain(operation.problem_name)}), won by {operation.sha256[:12]}."""',
-            "", "from __future__ import annotations", "", "import torch", "from torch import Tensor", "", "from . import _runtime"]
+    what = f"problem {operation.uid} ({_plain(operation.problem_name)}), won by {operation.sha256[:12]}"
+    return [f'"""{operation.name}: KernelBench {what}."""', "",
+            "from __future__ import annotations", "", "import torch", "from torch import Tensor", "", "from . import _runtime"]
 
 
 def _plain(text: str) -> str:
@@ -106,8 +112,8 @@ def _guard(operation: Operation, backend: str, indent: str, inputs: list[str], p
             continue
         strides = f"{name}.is_contiguous()" if spec.contiguous else f"{name}.stride() == {spec.stride!r}"
         place = f"{name}.device == {first}.device" if first else f'{name}.device.type == "{backend}"'
-        conditions.append(f"isinstance({name}, Tensor) and {name}.shape == {spec.shape!r} and {name}.dtype == torch.{check_dtype(spec.dtype)} "
-                          f"and {place} and {strides}")
+        conditions.append(f"isinstance({name}, Tensor) and {name}.shape == {spec.shape!r} "
+                          f"and {name}.dtype == torch.{check_dtype(spec.dtype)} and {place} and {strides}")
         first = first or name
     grad = " or ".join(f"{name}.requires_grad" for name, spec, _ in specs if spec is not None)
     lines = [f"{indent}if not (", *(f"{indent}    {'and ' if i else ''}{c}" for i, c in enumerate(conditions)),

@@ -109,8 +109,8 @@ def _metadata(kernel: Kernel, ident: str, files: Mapping[str, bytes], evidence: 
     backend: dict[str, Any] = {"type": kernel.backend}
     if kernel.archs:
         backend["archs"] = list(kernel.archs)
-    data = {"name": kernel.name, "id": ident, "version": kernel.version, "license": kernel.license, "python-depends": [], "backend": backend,
-            "kernels-minver": KERNELS_MINVER, "digest": {"algorithm": "sha256", "files": digests(files)},
+    data = {"name": kernel.name, "id": ident, "version": kernel.version, "license": kernel.license, "python-depends": [],
+            "backend": backend, "kernels-minver": KERNELS_MINVER, "digest": {"algorithm": "sha256", "files": digests(files)},
             "autokernel": {"api": [operation.api for operation in kernel.operations], **evidence}}
     return (json.dumps(data, indent=2) + "\n").encode()
 
@@ -135,9 +135,9 @@ def _native_text(operation: Operation) -> str:
 
 def _bound(launcher: Launcher, cuda: bool) -> list[str]:
     names = (*_SCOPE, *(_CUDA_SCOPE if cuda else ()))
+    made = f'_binding.Launcher(_library, "{launcher.name}", {launcher.arguments!r}, {cuda})'
     return [f"def _bind_{launcher.name}({', '.join(names)}):", *(f"    {line}" for line in launcher.wrapper.splitlines()),
-            f"    return {launcher.name}", "", "",
-            f'{launcher.name} = _bind_{launcher.name}(**_binding.scope(_binding.Launcher(_library, "{launcher.name}", {launcher.arguments!r}, {cuda})))']
+            f"    return {launcher.name}", "", "", f"{launcher.name} = _bind_{launcher.name}(**_binding.scope({made}))"]
 
 
 def _ops_text(kernel: Kernel) -> str:

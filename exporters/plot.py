@@ -40,16 +40,20 @@ def speedup_plot(bars: Sequence[Bar], title: str) -> str:
     for row, bar in enumerate(bars):
         y = TOP + ROW * row
         lines.append(f'<text x="{LEFT - 8}" y="{y + 21}" text-anchor="end">{escape(bar.label)}</text>'
-                     f'<rect x="{LEFT}" y="{y + 8}" width="{float(x(bar.speedup)) - LEFT:.1f}" height="16" fill="{COLOURS.get(bar.against, "#777")}"/>'
+                     f'<rect x="{LEFT}" y="{y + 8}" width="{float(x(bar.speedup)) - LEFT:.1f}" height="16" fill="{_colour(bar.against)}"/>'
                      f'<line x1="{x(bar.low)}" x2="{x(bar.high)}" y1="{y + 16}" y2="{y + 16}" stroke="black" stroke-width="2"/>'
                      f'<text x="{float(x(bar.high)) + 6:.1f}" y="{y + 21}">{bar.speedup:.3g}x</text>')
     lines.append(f'<line x1="{x(1.0)}" x2="{x(1.0)}" y1="{TOP}" y2="{height - BOTTOM}" stroke="black" stroke-dasharray="4 3"/>')
     key = LEFT
     for against in dict.fromkeys(bar.against for bar in bars):
-        lines.append(f'<rect x="{key}" y="{height - 20}" width="12" height="12" fill="{COLOURS.get(against, "#777")}"/>'
+        lines.append(f'<rect x="{key}" y="{height - 20}" width="12" height="12" fill="{_colour(against)}"/>'
                      f'<text x="{key + 18}" y="{height - 10}">against {escape(against)}; the line is the interval</text>')
         key += 240
     return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _colour(against: str) -> str:
+    return COLOURS.get(against, "#777777")
 
 
 def _nice(value: float) -> float:

@@ -68,8 +68,9 @@ def publish(folder: Path, repo_id: str, *, version: int | None = None, private: 
     builds = {name: data for name, data in files.items() if not name.startswith(MAIN)}
     ours = tuple(f"build/{variant}/" for variant in export.variants)
     stale = sorted(name for name in remote.files if name not in builds and name.startswith("build/" if remote.fresh else ours))
-    done = Published(repo_id, number, remote.branches is None, branch not in (remote.branches or {}),
-                     (*(f"{branch}:{name}" for name in builds), *(f"main:{name}" for name in main)), tuple(f"{branch}:{n}" for n in stale), dry_run)
+    paths = (*(f"{branch}:{name}" for name in builds), *(f"main:{name}" for name in main))
+    done = Published(repo_id, number, remote.branches is None, branch not in (remote.branches or {}), paths,
+                     tuple(f"{branch}:{name}" for name in stale), dry_run)
     if dry_run:
         return done
     if remote.branches is None:
@@ -136,11 +137,12 @@ def _check_version(api: HfApi, repo_id: str, branch: str, export: ExportedFolder
     hint = f"Publish it as a new version: --version {free}."
     lost = sorted(before - export.api)
     if lost:
-        raise ExportError(f"{branch} of '{repo_id}' has `{lost[0]}`, and this kernel has not: it would break those who use {branch}.", hint=hint)
+        raise ExportError(f"{branch} of '{repo_id}' has `{lost[0]}`, and this kernel has not: it would break those who use {branch}.",
+                          hint=hint)
     added = sorted(export.api - before)
     if added and staying:
-        raise ExportError(f"this kernel adds `{added[0]}` to {branch} of '{repo_id}', but the build {staying[0]} there would stay without it.",
-                          hint=hint)
+        raise ExportError(f"this kernel adds `{added[0]}` to {branch} of '{repo_id}', but the build {staying[0]} there would stay without "
+                          "it.", hint=hint)
 
 
 def _remote_api(api: HfApi, repo_id: str, branch: str, variant: str) -> set[str]:
@@ -149,8 +151,8 @@ def _remote_api(api: HfApi, repo_id: str, branch: str, variant: str) -> set[str]
     try:
         return set(json.loads(Path(path).read_bytes())["autokernel"]["api"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ExportError(f"{branch} of '{repo_id}' holds the build {variant}, which AutoKernel did not make, so that nobody can tell what its "
-                          "users rely on.", hint="Publish under another --version, or to another repository.") from error
+        raise ExportError(f"{branch} of '{repo_id}' holds the build {variant}, which AutoKernel did not make: what its users rely on is "
+                          "not known.", hint="Publish under another --version, or to another repository.") from error
 
 
 def _final_files(export: ExportedFolder, repo_id: str, version: int) -> dict[str, bytes]:

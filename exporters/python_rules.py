@@ -38,8 +38,8 @@ def check_python(source: str, what: str) -> None:
         if isinstance(node, ast.ImportFrom) and node.level:
             raise refused("hub-imports", f"{what} has a relative import (line {node.lineno}), but is one file.", "Write it as one file.")
         if isinstance(node, ast.FunctionDef) and any(_ends_in(d, ("autotune", "heuristics")) for d in node.decorator_list):
-            raise refused("baked-parameters", f"{what} tunes itself when it runs: '{node.name}' (line {node.lineno}) has @triton.autotune or "
-                          "@triton.heuristics.", "Write the chosen configuration into the launch, then judge it again.")
+            raise refused("baked-parameters", f"{what} tunes itself when it runs: '{node.name}' (line {node.lineno}) has @triton.autotune "
+                          "or @triton.heuristics.", "Write the chosen configuration into the launch, then judge it again.")
 
 
 def _imports(node: ast.AST) -> list[str]:
@@ -84,7 +84,8 @@ def _stores(function: ast.FunctionDef) -> bool:
 
 def _made_by_torch(function: ast.FunctionDef) -> set[str]:
     """Names that the function assigns from calls of torch alone."""
-    made, other = set(), set()
+    made: set[str] = set()
+    other: set[str] = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Assign):
             calls = isinstance(node.value, ast.Call) and ast.unparse(node.value.func).startswith("torch.")

@@ -46,12 +46,14 @@ def layer_usage(kernel: Kernel, operation: Operation, repo_id: str) -> str:
         made = _tensor(parameter.tensor, kernel.backend)
         grad = "" if "float" in parameter.tensor.dtype else ", requires_grad=False"
         body.append(f"        self.{operation.in_layer(parameter)} = torch.nn.Parameter({made}{grad})")
-    lines = ["import torch", "from kernels import LayerRepository, Mode, kernelize, use_kernel_forward_from_hub, use_kernel_mapping", "", "",
+    lines = ["import torch", "from kernels import LayerRepository, Mode, kernelize, use_kernel_forward_from_hub, use_kernel_mapping",
+             "", "",
              f'@use_kernel_forward_from_hub("{title}")', f"class {title}(torch.nn.Module):"]
     if body:
         lines += ["    def __init__(self):", "        super().__init__()", *body, ""]
-    lines += [f"    def forward(self, {inputs}):", '        raise NotImplementedError("your own forward in torch; kernelize() replaces it")', "",
-              "", f'layer = LayerRepository("{repo_id}", layer_name="{title}", version={kernel.version}, trust_remote_code=["{repo_id}"])',
+    lines += [f"    def forward(self, {inputs}):", '        raise NotImplementedError("your own forward; kernelize() replaces it")',
+              "", "", "layer = LayerRepository(",
+              f'    "{repo_id}", layer_name="{title}", version={kernel.version}, trust_remote_code=["{repo_id}"])',
               f'with use_kernel_mapping({{"{title}": {{"{kernel.backend}": layer}}}}):',
               f'    model = kernelize({title}(), mode=Mode.INFERENCE, device="{kernel.backend}")']
     lines += [f"{a.name} = {_made(a, kernel.backend)}" for a in facts.arguments]

@@ -19,12 +19,12 @@ def winner_module(source: str, native: str | None) -> str:
             name = node.targets[0].id
             if name in _LEFT_OUT and name not in used:
                 edits.append((node.lineno, node.end_lineno or node.lineno, ""))
-    for node in ast.walk(tree):
-        if native is not None and isinstance(node, ast.Import) and any(alias.name == "native" for alias in node.names):
-            edits.append((node.lineno, node.end_lineno or node.lineno, " " * node.col_offset + _relative(node, native)))
-        elif native is not None and isinstance(node, ast.ImportFrom) and node.module == "native" and not node.level:
-            taken = ", ".join(_alias(alias) for alias in node.names)
-            edits.append((node.lineno, node.end_lineno or node.lineno, " " * node.col_offset + f"from .{native} import {taken}"))
+    for found in ast.walk(tree):
+        if native is not None and isinstance(found, ast.Import) and any(alias.name == "native" for alias in found.names):
+            edits.append((found.lineno, found.end_lineno or found.lineno, " " * found.col_offset + _relative(found, native)))
+        elif native is not None and isinstance(found, ast.ImportFrom) and found.module == "native" and not found.level:
+            taken = ", ".join(_alias(alias) for alias in found.names)
+            edits.append((found.lineno, found.end_lineno or found.lineno, " " * found.col_offset + f"from .{native} import {taken}"))
     lines: list[str | None] = list(source.split("\n"))
     for first, last, text in edits:
         lines[first - 1:last] = [text or None] + [None] * (last - first)

@@ -32,7 +32,8 @@ UNTRUSTED = ("autokernel.executor.worker", "autokernel.executor.zygote", "autoke
 UNTRUSTED_MAY = ("torch", "triton")  # beside the standard library and each other
 NO_TORCH = ("autokernel.cli", "autokernel.doctor", "autokernel.loop", "autokernel.run", "autokernel.evaluate", "autokernel.gate",
             "autokernel.ledger", "autokernel.workspace", "autokernel.records", "autokernel.rules", "autokernel.errors",
-            "autokernel.executor.broker", "autokernel.executor.nursery", "autokernel.executor.wire", "scorer", "exporters", "autokernel.exporting.flow",
+            "autokernel.executor.broker", "autokernel.executor.nursery", "autokernel.executor.wire", "scorer", "exporters",
+            "autokernel.exporting.flow",
             "autokernel.exporting.prepare", "autokernel.exporting.prove", "autokernel.exporting.winners", "autokernel.exporting.binary",
             "autokernel.exporting.describe")
 

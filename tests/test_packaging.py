@@ -17,7 +17,8 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTERS = {"autokernel.triton_kernels": "triton_kernels", "autokernel.cuda": "cuda", "autokernel.cpp_kernels": "autokernel/cpp_kernels"}
-SHIPPED = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "autokernel", "kernelbench_bridge", "scorer", "exporters", "cuda", "triton_kernels")
+SHIPPED = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "autokernel", "kernelbench_bridge", "scorer", "exporters",
+           "cuda", "triton_kernels")
 
 ASK = """
 import importlib.resources, json
@@ -133,6 +134,7 @@ def test_every_core_dependency_applies_on_linux_and_triton_nowhere_else():
 
 
 def test_every_source_file_is_python_3_10_syntax():
-    for package in ("autokernel", "kernelbench_bridge", "scorer", "exporters", "cuda", "triton_kernels"):
+    for package in ("autokernel", "kernelbench_bridge", "scorer", "exporters",
+           "cuda", "triton_kernels"):
         for path in (ROOT / package).rglob("*.py"):
             ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, 10))

@@ -27,6 +27,7 @@ from autokernel.errors import MissingOnMachine, UsageError
 if TYPE_CHECKING:
     from autokernel.executor.broker import Executor
     from autokernel.exporting.flow import Exported
+    from autokernel.exporting.prove import Proof
     from autokernel.exporting.winners import Winner
     from kernelbench_bridge import Problem
 
@@ -58,7 +59,8 @@ class Asked:
 def repo_id(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """ORG/NAME, the name as the Hub wants kernels called. Raises BadParameter."""
     if value is not None and not REPO.fullmatch(value):
-        raise click.BadParameter(f"'{value}' is no kernel repository; pass ORG/NAME, NAME of lower-case letters, digits and dashes.", ctx, param)
+        raise click.BadParameter(f"'{value}' is no kernel repository; pass ORG/NAME, NAME of lower-case letters, digits and dashes.",
+                                 ctx, param)
     return value
 
 
@@ -108,33 +110,23 @@ def export_kernel(**options: Any) -> int:
 
 
 def _of_run(asked: Asked) -> Exported:
-    from autokernel import ledger
     from autokernel.exporting.prepare import check_exportable
     from autokernel.exporting.winners import sift, winners_of_run
+    from exporters import ExportError
 
-    contents = ledger.read(asked.target)
-    if contents.header is not None and (asked.device or "").partition(":")[0] not in ("", contents.header.device[:4].strip(": ")):
-        click.echo(f"The run was judged on {contents.header.device}.", err=True)
     winners = winners_of_run(asked.target, _problem, asked.problems, None if asked.source == "auto" else asked.source)
     good, left = sift(winners, check_exportable)
     for winner, why in left:
         click.echo(f"left out: {winner.problem.uid}: {why}", err=True)
     if not good or (left and asked.problems):
-        raise_first(left[0][1])
+        raise ExportError(left[0][1] if left else "the run has no winner.", exit_code=1)
     device = chosen_device(asked.device)
     kinds = {str(winner.evaluation.machine.get("device", device)).partition(":")[0] for winner in good}
     if kinds != {device.partition(":")[0]}:
-        raise MissingOnMachine(f"the winners were judged on {', '.join(sorted(kinds))} and must be proven there, but the device here is {device}. "
-                               "Export them on such a machine, or pass --device.")
+        raise MissingOnMachine(f"the winners were judged on {', '.join(sorted(kinds))} and must be proven there, but the device here is "
+                               f"{device}. Export them on such a machine, or pass --device.")
     with _executor(asked, device) as executor:
         return _export(asked, good, executor, strictly=asked.problems is not None)
-
-
-def raise_first(message: str) -> None:
-    """Raise the refusal that left nothing to export."""
-    from exporters import ExportError
-
-    raise ExportError(message, exit_code=1)
 
 
 def _of_candidate(asked: Asked) -> Exported:
@@ -159,11 +151,12 @@ def _of_candidate(asked: Asked) -> Exported:
     try:
         check_python(text, f"'{asked.target.name}'")  # before minutes of judging
     except SyntaxError as error:
-        raise UsageError(f"'{asked.target}' is no Python text (line {error.lineno}: {error.msg}). Mend it, or pass another file.") from error
+        raise UsageError(f"'{asked.target}' is no Python text (line {error.lineno}: {error.msg}). Mend the file.") from error
     device = chosen_device(asked.device)
     with _executor(asked, device) as executor:
         _tell(f"judging {problem.uid} ({STRICT.label}, {device})")
-        winner = Winner(problem, candidate, evaluate(problem, candidate, rules=STRICT, executor=executor, against=asked.against))
+        evaluation = evaluate(problem, candidate, rules=STRICT, executor=executor, against=asked.against)
+        winner = Winner(problem, candidate, evaluation)
         check_exportable(winner)
         return _export(asked, [winner], executor, strictly=True)
 
@@ -202,13 +195,14 @@ def _tell(text: str) -> None:
 
 def _json(exported: Exported) -> dict[str, Any]:
     kernel = exported.kernel
+    operations = [{"name": o.name, "problem": o.uid, "form": o.form, "why_form": o.why_form, "api": o.api,
+                   "accepted": p.evaluation.accepted, **_against(p)} for o, p in zip(kernel.operations, exported.proofs, strict=True)]
     return {"folder": str(exported.folder), "name": kernel.name, "version": kernel.version, "variant": kernel.variant,
-            "operations": [{"name": o.name, "problem": o.uid, "form": o.form, "why_form": o.why_form, "api": o.api,
-                            "accepted": p.evaluation.accepted, **_against(p)} for o, p in zip(kernel.operations, exported.proofs, strict=True)],
+            "operations": operations,
             "left_out": [{"problem": uid, "why": why} for uid, why in exported.left_out]}
 
 
-def _against(proof: Any) -> dict[str, Any]:
+def _against(proof: Proof) -> dict[str, Any]:
     compared = proof.against_winner
     return {} if compared is None else {"against_winner": compared.speedup, "interval": [compared.low, compared.high]}
 

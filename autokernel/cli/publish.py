@@ -32,9 +32,11 @@ def publish_kernel(folder: Path, repo: str, version: int | None, private: bool, 
         return 0
     verb = "would upload" if dry_run else "uploaded"
     new = f" ({'new repository' if done.created else 'new branch'})" if done.created or done.new_branch else ""
-    click.echo(f"{verb} {len(done.uploaded)} files to {done.repo_id}, branch v{done.version}{new}; {len(done.deleted)} stale ones removed")
+    stale = f"; {len(done.deleted)} stale ones {'to remove' if dry_run else 'removed'}"
+    click.echo(f"{verb} {len(done.uploaded)} files to {done.repo_id}, branch v{done.version}{new}{stale}")
     if dry_run:
         click.echo("\n".join([*(f"  + {name}" for name in done.uploaded), *(f"  - {name}" for name in done.deleted)]))
         return 0
-    click.echo(f"{done.url}\nUse it: kernels.get_kernel(\"{done.repo_id}\", version={done.version}, trust_remote_code=[\"{done.repo_id}\"])")
+    click.echo(done.url)
+    click.echo(f'Use it: kernels.get_kernel("{done.repo_id}", version={done.version}, trust_remote_code=["{done.repo_id}"])')
     return 0

@@ -46,10 +46,12 @@ def native_part(source: str, builder: str, store: Path, arch: str | None) -> Nat
     if not result.ok or result.artifact is None:
         raise InternalError(f"the winner's {builder} text was judged and does not compile here: {result.digest}")
     literals = read_literals(source, builder)
-    launchers = tuple(Launcher(s.name, tuple((a.type, a.name) for a in s.arguments), wrapper_source(s, builder)) for s in literals.signatures)
-    return Native(library=result.artifact.read_bytes(), code=translation_unit(literals, builder), launchers=launchers, flags=literals.flags,
-                  needs=() if builder == "cuda" else processor_features(), archs=(hub_arch(arch or DEFAULT_ARCH),) if builder == "cuda" else (),
-                  backend=_cuda_word() if builder == "cuda" else "cpu")
+    launchers = tuple(Launcher(s.name, tuple((a.type, a.name) for a in s.arguments), wrapper_source(s, builder))
+                      for s in literals.signatures)
+    made = Native(library=result.artifact.read_bytes(), code=translation_unit(literals, builder), launchers=launchers, flags=literals.flags)
+    if builder == "cpp":
+        return replace(made, needs=processor_features())
+    return replace(made, archs=(hub_arch(arch or DEFAULT_ARCH),), backend=_cuda_word())
 
 
 def hub_arch(arch: str) -> str:

@@ -41,9 +41,11 @@ def facts_of(data: Mapping[str, Any]) -> Facts:
     return Facts(
         arguments=tuple(Argument(a["name"], _spec(a["tensor"]) if "tensor" in a else None, a.get("value")) for a in data["arguments"]),
         outputs=tuple(_spec(o) for o in data["outputs"]), container=data["container"],
-        parameters=tuple(Parameter(p["path"], _spec(p["tensor"])) for p in data["parameters"]), constants={name: ast.literal_eval(value) for name, value in data["constants"].items()},
+        parameters=tuple(Parameter(p["path"], _spec(p["tensor"])) for p in data["parameters"]),
+        constants={name: ast.literal_eval(value) for name, value in data["constants"].items()},
         layer_prefix=data["layer_prefix"], why_no_layer=data["why_no_layer"],
-        init=None if data["init"] is None else ast.literal_eval(data["init"]), why_class_only=data["why_class_only"],
+        init=None if data["init"] is None else ast.literal_eval(data["init"]),
+        why_class_only=data["why_class_only"],
     )
 
 

@@ -38,21 +38,21 @@ def _facts(source: str) -> dict[str, Any]:
         init = list(module.__dict__["get_init_inputs"]())
         model = module.__dict__["Model"](*init)
         inputs = list(module.__dict__["get_inputs"]())
-        held = [(name, tensor) for group in (model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False))
-                for name, tensor in group]
-        versions = [tensor._version for tensor in (*(t for _, t in held), *(i for i in inputs if isinstance(i, torch.Tensor)))]
+        held = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+        watched = [*(t for _, t in held), *(i for i in inputs if isinstance(i, torch.Tensor))]
+        versions = [tensor._version for tensor in watched]
         result = model(*inputs)
-        after = [tensor._version for tensor in (*(t for _, t in held), *(i for i in inputs if isinstance(i, torch.Tensor)))]
         flat = list(result) if isinstance(result, (tuple, list)) else [result]
         prefix, why_no_layer = _layer(source, model)
         module = model.get_submodule(prefix) if prefix else model
-        why = _why_class_only(inputs, held, flat, mutates=versions != after)
+        why = _why_class_only(inputs, held, flat, mutates=versions != [tensor._version for tensor in watched])
         return {
-            "arguments": _arguments(model, inputs), "container": {tuple: "tuple", list: "list"}.get(type(result), "tensor"),
+            "arguments": _arguments(model, inputs), "container": "tuple" if isinstance(result, tuple) else "list" if isinstance(result, list) else "tensor",
             "outputs": [_tensor(r) for r in flat] if not why else [], "why_class_only": why,
             "parameters": [{"path": name, "tensor": _tensor(tensor)} for name, tensor in held],
-            "constants": {} if why_no_layer else {name: repr(value) for name, value in vars(module).items()
-                                                  if value is not None and _plain(value) and not name.startswith("_") and name != "training"},
+            "constants": {} if why_no_layer else {
+                name: repr(value) for name, value in vars(module).items()
+                if value is not None and _plain(value) and not name.startswith("_") and name != "training"},
             "layer_prefix": prefix, "why_no_layer": why_no_layer,
             "init": repr(tuple(init)) if _plain(init) else None,  # JSON has no tuples
         }

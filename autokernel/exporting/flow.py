@@ -60,7 +60,7 @@ def export(winners: Sequence[Winner], request: Request, executor: Executor, tell
     with _staging(executor) as folder:
         while True:
             if not operations:
-                raise refused("proven", f"none of the winners could be exported; the first: {left[0][1]}" if left else "there is no winner.")
+                raise refused("proven", f"none of the winners can leave; the first: {left[0][1]}" if left else "there is no winner.")
             kernel = Kernel(request.name, request.version, request.license, executor.device.partition(":")[0], tuple(operations))
             files = _written(kernel, kept, request, folder)
             failed = _proven(kernel, kept, folder, request, executor, proofs, tell)

@@ -102,8 +102,8 @@ def constant(module: nn.Module, attribute: str, value: Any, name: str) -> None:
     missing = object()
     found = getattr(module, attribute, missing)
     if found is missing:
-        raise ValueError(f"{name}: {type(module).__name__} has no attribute '{attribute}'; this layer was verified with {attribute}={value!r} "
-                         "and can only replace a module that says so.")
+        raise ValueError(f"{name}: {type(module).__name__} has no attribute '{attribute}'; this layer was verified with "
+                         f"{attribute}={value!r} and can only replace a module that says so.")
     if found != value:
         raise ValueError(f"{name}: {type(module).__name__} has {attribute}={found!r}; this layer was verified with {value!r} alone. "
                          "Do not map it onto this module.")

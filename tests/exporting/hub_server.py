@@ -34,7 +34,8 @@ class Repo:
 
     def commit(self, branch, files, message):
         parent = self.branches.get(branch, "")
-        oid = hashlib.sha1(f"{parent}{branch}{message}{sorted((p, hashlib.sha1(d).hexdigest()) for p, d in files.items())}".encode()).hexdigest()
+        content = sorted((path, hashlib.sha1(data).hexdigest()) for path, data in files.items())
+        oid = hashlib.sha1(f"{parent}{branch}{message}{content}".encode()).hexdigest()
         self.commits[oid] = dict(files)
         self.branches[branch] = oid
         self.log.append((branch, message))
@@ -148,8 +149,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.error(404, "RepoNotFound", "Repository not found")
         repo = REPOS[name]
         if rest == "/refs":
-            return self.answer(200, {"branches": [{"name": b, "ref": f"refs/heads/{b}", "targetCommit": oid} for b, oid in repo.branches.items()],
-                                     "converts": [], "tags": []})
+            branches = [{"name": b, "ref": f"refs/heads/{b}", "targetCommit": oid} for b, oid in repo.branches.items()]
+            return self.answer(200, {"branches": branches, "converts": [], "tags": []})
         if match := re.fullmatch(r"/branch/(.+)", rest):
             if unquote(match[1]) in repo.branches:
                 return self.answer(409, {"error": "exists"})
