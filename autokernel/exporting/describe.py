@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ from exporters import Argument, Facts, Parameter, TensorSpec
 TIMEOUT_S = 300.0
 
 
+@functools.lru_cache(maxsize=128)
 def problem_facts(uid: str, source: str) -> Facts:
     """What the problem's own code says of itself. Raises UsageError where it does not run."""
     roots = [str(Path(p).parent) for p in autokernel.__path__]

@@ -47,7 +47,8 @@ def _facts(source: str) -> dict[str, Any]:
         module = model.get_submodule(prefix) if prefix else model
         why = _why_class_only(inputs, held, flat, mutates=versions != [tensor._version for tensor in watched])
         return {
-            "arguments": _arguments(model, inputs), "container": "tuple" if isinstance(result, tuple) else "list" if isinstance(result, list) else "tensor",
+            "arguments": _arguments(model, inputs),
+            "container": "tuple" if isinstance(result, tuple) else "list" if isinstance(result, list) else "tensor",
             "outputs": [_tensor(r) for r in flat] if not why else [], "why_class_only": why,
             "parameters": [{"path": name, "tensor": _tensor(tensor)} for name, tensor in held],
             "constants": {} if why_no_layer else {

@@ -23,6 +23,13 @@ LARGE = (".so",)  # what .gitattributes would send by LFS
 LOCK = threading.RLock()
 
 
+def identity(path, content):
+    """A file's id as the Hub names it: SHA-256 of large files, git's blob id of others."""
+    if path.endswith(LARGE):
+        return hashlib.sha256(content).hexdigest()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
 class Repo:
     def __init__(self, private):
         self.private = private
@@ -163,11 +170,12 @@ class Handler(BaseHTTPRequestHandler):
             return None if repo is None else self.answer(200, {"id": name, "sha": oid, "private": repo.private,
                                                                "siblings": [{"rfilename": p} for p in repo.commits[oid]]})
         if match := re.fullmatch(r"/preupload/(.+)", rest):
-            files = json.loads(data)["files"]
-            return self.answer(200, {"files": [{"path": f["path"], "shouldIgnore": False,
-                                                "uploadMode": "lfs" if f["path"].endswith(LARGE) else "regular"} for f in files]})
+            there = repo.commits[repo.branches[unquote(match[1])]]
+            files = [{"path": f["path"], "shouldIgnore": False, "uploadMode": "lfs" if f["path"].endswith(LARGE) else "regular",
+                      **({"oid": identity(f["path"], there[f["path"]])} if f["path"] in there else {})} for f in json.loads(data)["files"]]
+            return self.answer(200, {"files": files})
         if match := re.fullmatch(r"/commit/(.+)", rest):
-            return self.commit(repo, unquote(match[1]), data, sent)
+            return self.commit(name, repo, unquote(match[1]), data, sent)
         return self.error(404, "", f"no such path {rest}")
 
     def tree(self, name, revision, folder, query):
@@ -195,7 +203,7 @@ class Handler(BaseHTTPRequestHandler):
                     {"actions": {"upload": {"href": f"http://{self.headers['Host']}/blob/{name}/{o['oid']}"}}})} for o in asked["objects"]]
         return self.answer(200, {"transfer": "basic", "objects": objects})
 
-    def commit(self, repo, branch, data, sent):
+    def commit(self, name, repo, branch, data, sent):
         if not sent:
             return self.error(401, "", "Invalid username or password.")
         if branch not in repo.branches:
@@ -216,7 +224,7 @@ class Handler(BaseHTTPRequestHandler):
             elif entry["key"] == "deletedFile":
                 del files[value["path"]]
         oid = repo.commit(branch, files, message)
-        return self.answer(200, {"success": True, "commitOid": oid, "commitUrl": f"http://{self.headers['Host']}/commit/{oid}"})
+        return self.answer(200, {"success": True, "commitOid": oid, "commitUrl": f"http://{self.headers['Host']}/kernels/{name}/commit/{oid}"})
 
     def resolve(self, name, rest):
         revision, _, path = rest.partition("/")
