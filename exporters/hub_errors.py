@@ -26,10 +26,20 @@ def hub_errors(doing: str, repo_id: str) -> Iterator[None]:
         raise not_logged_in() from error
     except errors.HfHubHTTPError as error:
         raise _http(doing, repo_id, error, token) from error
+    except RuntimeError as error:  # how the client wraps what went wrong while a large file was sent
+        cause = error.__cause__
+        if isinstance(cause, errors.HfHubHTTPError):
+            raise _http(doing, repo_id, cause, token) from error
+        if not isinstance(cause, _transport_errors()):
+            raise
+        raise _silent(doing, repo_id, cause, token) from error
     except _transport_errors() as error:
-        said = _plain(str(error), token) or type(error).__name__
-        raise _error(f"cannot {doing} '{repo_id}': the Hub does not answer ({said}).",
-                     f"Check the network and HF_ENDPOINT. {AGAIN}") from error
+        raise _silent(doing, repo_id, error, token) from error
+
+
+def _silent(doing: str, repo_id: str, error: BaseException, token: str | None) -> ExportError:
+    said = _plain(str(error), token) or type(error).__name__
+    return _error(f"cannot {doing} '{repo_id}': the Hub does not answer ({said}).", f"Check the network and HF_ENDPOINT. {AGAIN}")
 
 
 def not_logged_in() -> ExportError:

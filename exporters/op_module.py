@@ -17,7 +17,7 @@ def _operator_module(operation: Operation, backend: str) -> str:
     inputs, params = [a.name for a in facts.arguments], [p.name for p in facts.parameters]
     everything = ", ".join([*inputs, *params])
     paths = tuple(p.path for p in facts.parameters)
-    lines = [*_head(operation), "from ._ops import NAMESPACE, library", f"from .{operation.winner} import ModelNew as _Winner"]
+    lines = [*_head(operation), f"from .{operation.winner} import ModelNew as _Winner"]
     if operation.fallback:
         lines.append(f"from ._reference_{name} import Model as _Model")
     lines += ["", f'__all__ = ["{name}", "ModelNew"]', "", *_verified(operation),
@@ -26,7 +26,7 @@ def _operator_module(operation: Operation, backend: str) -> str:
         lines += [f"_reference = _runtime.Reference(_Model, _INIT, {paths!r})", ""]
     lines += ["", f"def _run({everything}):", f"    return _winner.call({_tuple(inputs)}, {_tuple(params)})", "", "",
               f"def _fake({everything}):", f"    return {_fake(operation)}", "", "",
-              f"_op = _runtime.register(library, NAMESPACE, {operation.schema!r}, _run, _fake, {DISPATCH[backend]!r})", "", "",
+              f"_op = _runtime.register({operation.schema!r}, _run, _fake, {DISPATCH[backend]!r})", "", "",
               f"def {name}({_parameters(operation)}){_gives(operation)}:", *_docstring(operation)]
     lines += _guard(operation, backend, "    ", inputs, params)
     made = f"_op({everything})"

@@ -90,7 +90,7 @@ class Native:
     """A winner's compiled part."""
 
     library: bytes  # the shared library
-    code: str  # the text that was compiled
+    code: str  # its C++ or CUDA text
     launchers: tuple[Launcher, ...]
     needs: tuple[str, ...] = ()  # processor features that the library may use, by the system's names
     archs: tuple[str, ...] = ()  # GPU architectures as the Hub writes them, e.g. "9.0a"

@@ -146,7 +146,6 @@ def _ops_text(kernel: Kernel) -> str:
 import torch
 
 NAMESPACE = "{_ID}"
-library = torch.library.Library(NAMESPACE, "FRAGMENT")
 ops = getattr(torch.ops, NAMESPACE)
 
 

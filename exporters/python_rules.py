@@ -20,34 +20,35 @@ def check_python(source: str, what: str) -> None:
 
     Allowed imports are the standard library, torch and triton, anywhere in the file. Raises ExportError naming the rule.
     """
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        for module in _imports(node):
-            top = module.partition(".")[0]
-            if top not in sys.stdlib_module_names and top not in (*NAMED_BY_TORCH, OWN, "__future__"):
-                raise refused("hub-imports", f"{what} imports '{module}' (line {getattr(node, 'lineno', '?')}), and kernels on the Hub may "
-                              "import the standard library, torch, triton and themselves alone.",
-                              "Write what it takes from there into the candidate, then judge it again.")
+    for node in ast.walk(ast.parse(source)):
+        line = getattr(node, "lineno", 0)
+        modules = _imports(node)
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-        if name in _COMPILES:
-            raise refused("compiles-on-import", f"{what} compiles C++ when it is imported (line {getattr(node, 'lineno', '?')}).",
+        if name in _COMPILES or any(part in _COMPILES for module in modules for part in module.split(".")):
+            raise refused("compiles-on-import", f"{what} compiles C++ when it is imported (line {line}).",
                           "Write it as a candidate with CUDA_SRC or CPP_SRC, which is compiled ahead.")
         if name in _DYNAMIC:
             raise refused("hub-imports", f"{what} imports by name at run time ({name}), which nobody can check.",
                           "Use import statements.")
         if isinstance(node, ast.ImportFrom) and node.level:
-            raise refused("hub-imports", f"{what} has a relative import (line {node.lineno}), but is one file.", "Write it as one file.")
+            raise refused("hub-imports", f"{what} has a relative import (line {line}), but is one file.", "Write it as one file.")
+        for module in modules:
+            top = module.partition(".")[0]
+            if top not in sys.stdlib_module_names and top not in (*NAMED_BY_TORCH, OWN, "__future__"):
+                raise refused("hub-imports", f"{what} imports '{module}' (line {line}), and kernels on the Hub may import the standard "
+                              "library, torch, triton and themselves alone.",
+                              "Write what it takes from there into the candidate, then judge it again.")
         if isinstance(node, ast.FunctionDef) and any(_ends_in(d, ("autotune", "heuristics")) for d in node.decorator_list):
-            raise refused("baked-parameters", f"{what} tunes itself when it runs: '{node.name}' (line {node.lineno}) has @triton.autotune "
-                          "or @triton.heuristics.", "Write the chosen configuration into the launch, then judge it again.")
+            raise refused("baked-parameters", f"{what} tunes itself when it runs: '{node.name}' (line {line}) has @triton.autotune or "
+                          "@triton.heuristics.", "Write the chosen configuration into the launch, then judge it again.")
 
 
 def _imports(node: ast.AST) -> list[str]:
+    """Dotted names of what an import statement takes."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom) and not node.level:
-        names = [f"{node.module}.{alias.name}" for alias in node.names]
-        return names if any(part in _COMPILES for name in names for part in name.split(".")) else [node.module or ""]
+        return [f"{node.module}.{alias.name}" for alias in node.names]
     return []
 
 

@@ -40,5 +40,5 @@ def repository_files(kernel: Kernel, sources: Sources, repo_id: str | None = Non
         text = json.dumps(record(sources.records[operation.name]), indent=1, sort_keys=True)
         files[f"{RECORDS}/{operation.name}.json"] = (text + "\n").encode()
     if kernel.native:
-        files |= {f"source/{path}": data for path, data in source_files(kernel, variant).items()}
+        files |= {f"source/{path}": data for path, data in source_files(kernel, variant, files["README.md"]).items()}
     return dict(sorted(files.items()))

@@ -12,7 +12,7 @@ from autokernel.builders.cuda import DEFAULT_ARCH, CudaBuilder
 from autokernel.builders.literals import NativeLiterals, read_literals
 from autokernel.builders.native import NativeBuilder, Recipe
 from autokernel.builders.toolchain import Toolchain, find_toolchain
-from autokernel.builders.translation_unit import translation_unit
+from autokernel.builders.translation_unit import plain_unit
 from autokernel.errors import InternalError
 from exporters import Launcher, Native
 
@@ -23,14 +23,17 @@ CPU_FEATURES = re.compile(
 
 
 class SharedCudaBuilder(CudaBuilder):
-    """As the judged builds, but with torch's own CUDA runtime: a runtime linked in needs a newer glibc than the Hub allows."""
+    """As the judged builds, but with torch's own CUDA runtime: a runtime linked in needs a newer glibc than the Hub allows.
+
+    Without line information and symbols of local names: both hold paths of this machine that change from build to build.
+    """
 
     def recipe(self, literals: NativeLiterals, tools: Toolchain, arch: str | None) -> Recipe:
         """The judged recipe with -lcudart in the static runtime's place."""
         made = super().recipe(literals, tools, arch)
-        static = ("-lcudart_static", "-ldl", "-lrt", "-lpthread")
-        words = [word for word in made.link_command if word not in static[1:]]
-        return replace(made, link_command=tuple("-lcudart" if word == static[0] else word for word in words))
+        linked = {"-lcudart_static": ("-lcudart", "-s"), "-ldl": (), "-lrt": (), "-lpthread": ()}
+        return replace(made, compile_command=tuple(word for word in made.compile_command if word != "-lineinfo"),
+                       link_command=tuple(new for word in made.link_command for new in linked.get(word, (word,))))
 
 
 def native_part(source: str, builder: str, store: Path, arch: str | None) -> Native | None:
@@ -48,7 +51,7 @@ def native_part(source: str, builder: str, store: Path, arch: str | None) -> Nat
     literals = read_literals(source, builder)
     launchers = tuple(Launcher(s.name, tuple((a.type, a.name) for a in s.arguments), wrapper_source(s, builder))
                       for s in literals.signatures)
-    made = Native(library=result.artifact.read_bytes(), code=translation_unit(literals, builder), launchers=launchers, flags=literals.flags)
+    made = Native(library=result.artifact.read_bytes(), code=plain_unit(literals, builder), launchers=launchers, flags=literals.flags)
     if builder == "cpp":
         return replace(made, needs=processor_features())
     return replace(made, archs=(hub_arch(arch or DEFAULT_ARCH),), backend=_cuda_word())

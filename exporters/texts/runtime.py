@@ -11,16 +11,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ._ops import add_op_namespace_prefix, ops
 
-def register(library: torch.library.Library, namespace: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any],
-             dispatch_key: str) -> Any:
+_library = torch.library.Library(add_op_namespace_prefix("").partition("::")[0], "FRAGMENT")
+
+
+def register(schema: str, run: Callable[..., Any], fake: Callable[..., Any], dispatch_key: str) -> Any:
     """Define one operator and give it back; where the same content was loaded from another folder, the operator that is there."""
     name = schema.partition("(")[0]
-    if not hasattr(getattr(torch.ops, namespace), name):
-        library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
-        library.impl(name, run, dispatch_key)
-        torch.library.register_fake(f"{namespace}::{name}", fake, lib=library)
-    return getattr(getattr(torch.ops, namespace), name).default
+    if not hasattr(ops, name):
+        _library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+        _library.impl(name, run, dispatch_key)
+        torch.library.register_fake(add_op_namespace_prefix(name), fake, lib=_library)
+    return getattr(ops, name).default
 
 
 class Skeleton(threading.local):
