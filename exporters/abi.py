@@ -46,5 +46,6 @@ def _kernel_abi_check(library: bytes) -> dict[str, Any] | None:
 
 
 def _verdict(violations: Any) -> str:
-    listed = sorted(map(str, violations))
+    listed = sorted({" ".join(str(v) for name in ("name", "dep", "version", "added") if (v := getattr(violation, name, None)) is not None)
+                     or str(violation) for violation in violations})
     return "; ".join(listed) if listed else "pass"

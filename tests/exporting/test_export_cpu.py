@@ -216,3 +216,29 @@ def test_a_kernel_that_is_wrong_when_loaded_back_is_not_written(executor, winner
     assert "rule proven" in failure.value.message
     assert "refused by smoke" in failure.value.message
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_runs_winners_become_one_kernel_and_the_bad_ones_stay(executor, winner, texts, record, tmp_path, bare_python, hub):
+    softmax = load_problem("L1/2", "embedded")
+    good = Candidate(source=texts.SOFTMAX_PYTHON, builder="python")
+    wrong = Candidate(source=texts.SOFTMAX_PYTHON.replace("softmax(x, dim=1)", "tanh(x)"), builder="python")
+    norms = load_problem("L1/5", "embedded")
+    winners = [Winner(softmax, good, record(softmax, good)), winner, Winner(norms, wrong, record(norms, wrong))]
+    done = export(winners, Request(tmp_path / "kernel", "level-one", rules=SHORT, fallback=True), executor, strictly=False)
+    assert [(o.name, o.form) for o in done.kernel.operations] == [("rowsoftmax", "op"), ("rmsnorm", "op")]
+    assert [uid for uid, _ in done.left_out] == ["L1/5"]
+    assert "refused by smoke" in done.left_out[0][1]
+    assert all(proof.evaluation.accepted for proof in done.proofs)
+    card = (tmp_path / "kernel" / "README.md").read_text()
+    assert "## Operations" in card
+    assert all(f"`{operation.schema}`" in card for operation in done.kernel.operations)
+    assert "rowl2normalize" not in card
+    text = ("import sys, torch; from pathlib import Path; from kernels import get_local_kernel; "
+            "k = get_local_kernel(Path(sys.argv[1]), backend='cpu'); x, w = torch.randn(5, 7), torch.rand(7); "
+            "print(sorted(k.__all__), k.rowsoftmax(x).equal(torch.exp(x - x.max(1, True).values) / "
+            "torch.exp(x - x.max(1, True).values).sum(1, True))); "
+            "print(torch.allclose(k.rmsnorm(x, weight=w), torch.nn.functional.rms_norm(x, (7,), w, 1e-6)), "
+            "k.rmsnorm(x.requires_grad_(), weight=w).sum().backward(), x.grad.shape)")
+    done = subprocess.run([bare_python, "-c", text, tmp_path / "kernel"], capture_output=True, text=True, timeout=TIMED, cwd=tmp_path,
+                          env=hub.environment(token=None))
+    assert done.stdout.splitlines() == ["['layers', 'models', 'rmsnorm', 'rowsoftmax'] True", "True None torch.Size([5, 7])"], done.stderr

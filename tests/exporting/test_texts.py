@@ -208,7 +208,8 @@ def test_the_projects_binding_compiles_and_computes(texts, record, tmp_path):
     done = subprocess.run(
         ["g++", "-shared", "-fPIC", "-O1", "-std=c++17", "-fopenmp", "-DTORCH_EXTENSION_NAME=_ext",
          "-DTORCH_TARGET_VERSION=0x020a000000000000", f"-I{tmp_path}", f"-I{headers}", f"-I{sysconfig.get_path('include')}",
-         "torch-ext/torch_binding.cpp", "kernels/rmsnorm.cpp", "-o", "_ext.so", f"-L{headers.parent / 'lib'}", "-ltorch_cpu"], capture_output=True, text=True, cwd=tmp_path, timeout=120)
+         "torch-ext/torch_binding.cpp", "kernels/rmsnorm.cpp", "-o", "_ext.so", f"-L{headers.parent / 'lib'}", "-ltorch_cpu"],
+        capture_output=True, text=True, cwd=tmp_path, timeout=120)
     assert done.returncode == 0, done.stderr
     loaded = subprocess.run([sys.executable, "-c", LOAD, tmp_path / "_ext.so"], capture_output=True, text=True, timeout=100)
     name = "launch_rmsnorm_rms_rows"
