@@ -24,6 +24,6 @@ class ExportError(Exception):
         return f"{self.message} {self.hint}".strip()
 
 
-def refused(rule: str, message: str, hint: str = "") -> ExportError:
+def refused(message: str, *, rule: str) -> ExportError:
     """A refusal that names its rule, e.g. "not exported (rule hub-imports): ..."."""
-    return ExportError(f"not exported (rule {rule}): {message}", hint=hint, exit_code=REFUSED)
+    return ExportError(f"not exported (rule {rule}): {message}", exit_code=REFUSED)

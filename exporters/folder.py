@@ -41,22 +41,24 @@ class ExportedFolder:
 def read_export(folder: Path) -> ExportedFolder:
     """The export in `folder`. Raises ExportError where it is none, or is not what was proven."""
     if not folder.is_dir():
-        raise ExportError(f"there is no folder '{folder}'.", hint="Pass the folder that `autokernel export --out` wrote.")
+        raise ExportError(f"there is no folder '{folder}'. "
+                          "Pass the folder that `autokernel export --out` wrote.")
     try:
         found = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
     except OSError as error:
-        raise ExportError(f"cannot read '{folder}': {error.strerror}.", hint="Check its permissions.") from error
+        raise ExportError(f"cannot read '{folder}': {error.strerror}. "
+                          "Check its permissions.") from error
     files = {name: data for name, data in files.items() if name.startswith(UPLOADED)}
     variants = {name.split("/")[1]: _metadata(name, data) for name, data in files.items()
                 if name.startswith("build/") and name.count("/") == 2 and name.endswith("/metadata.json")}
     if not variants or "README.md" not in files:
-        raise ExportError(f"'{folder}' is no exported kernel (no build/VARIANT/metadata.json, or no README.md).",
-                          hint="Pass the folder that `autokernel export --out` wrote.")
+        raise ExportError(f"'{folder}' is no exported kernel (no build/VARIANT/metadata.json, or no README.md). "
+                          "Pass the folder that `autokernel export --out` wrote.")
     versions = {metadata["version"] for metadata in variants.values()}
     if len(versions) != 1:
-        raise ExportError(f"the variants in '{folder}' state different versions: {', '.join(map(str, sorted(versions)))}.",
-                          hint="Export them again with one --version.")
+        raise ExportError(f"the variants in '{folder}' state different versions: {', '.join(map(str, sorted(versions)))}. "
+                          "Export them again with one --version.")
     for variant, metadata in variants.items():
         _check_digest(variant, metadata, files)
     return ExportedFolder(files, variants)
@@ -70,7 +72,8 @@ def _metadata(name: str, data: bytes) -> dict[str, Any]:
         if not all(isinstance(value, kind) for value, kind in kinds):
             raise TypeError("a field is of another kind")
     except (ValueError, KeyError, TypeError) as error:
-        raise ExportError(f"'{name}' is not metadata that AutoKernel wrote ({error}).", hint="Export the kernel again.") from error
+        raise ExportError(f"'{name}' is not metadata that AutoKernel wrote ({error}). "
+                          "Export the kernel again.") from error
     return dict(metadata)
 
 
@@ -80,5 +83,5 @@ def _check_digest(variant: str, metadata: Mapping[str, Any], files: Mapping[str,
     proven = metadata["digest"]["files"]
     odd = sorted(name for name in {*now, *proven} if now.get(name) != proven.get(name))
     if odd:
-        raise ExportError(f"'{start}{odd[0]}' is not what was proven: it was changed, added or removed after the export.",
-                          hint="Export the kernel again; what leaves is what was judged.")
+        raise ExportError(f"'{start}{odd[0]}' is not what was proven: it was changed, added or removed after the export. "
+                          "Export the kernel again; what leaves is what was judged.")

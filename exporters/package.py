@@ -52,8 +52,8 @@ class Kernel:
             return f"torch-{self.backend}"
         words = {operation.native.backend for operation in self.native if operation.native is not None}
         if len(words) != 1:
-            raise refused("one-toolchain", f"the winners were compiled for different backends: {', '.join(sorted(words))}.",
-                          "Export them on one machine, with one CUDA version.")
+            raise refused(f"the winners were compiled for different backends: {', '.join(sorted(words))}. "
+                          "Export them on one machine, with one CUDA version.", rule="one-toolchain")
         return f"torch-stable-abi{STABLE_ABI}-{words.pop()}-x86_64-linux"
 
     @property

@@ -93,12 +93,12 @@ def _client() -> HfApi:
     try:
         import huggingface_hub
     except ImportError as error:
-        raise ExportError("publishing needs the package huggingface_hub.", hint="pip install 'huggingface_hub>=2.3'",
-                          exit_code=MISSING) from error
+        raise ExportError("publishing needs the package huggingface_hub."
+                          " pip install 'huggingface_hub>=2.3'", exit_code=MISSING) from error
     found = tuple(int(part) for part in re.findall(r"\d+", huggingface_hub.__version__)[:2])
     if found < FIRST_CLIENT:
-        raise ExportError(f"huggingface_hub {huggingface_hub.__version__} cannot upload kernels; 2.3 is the first that can.",
-                          hint="pip install --upgrade 'huggingface_hub>=2.3'", exit_code=MISSING)
+        raise ExportError(f"huggingface_hub {huggingface_hub.__version__} cannot upload kernels; 2.3 is the first that can."
+                          " pip install --upgrade 'huggingface_hub>=2.3'", exit_code=MISSING)
     if huggingface_hub.get_token() is None:
         raise not_logged_in()
     return huggingface_hub.HfApi()
@@ -134,15 +134,15 @@ def _check_version(api: HfApi, repo_id: str, branch: str, export: ExportedFolder
     for variant in sorted(there):
         before |= _remote_api(api, repo_id, branch, variant)
     free = 1 + max([int(name[1:]) for name in remote.branches or {} if re.fullmatch(r"v\d+", name)] or [0])
-    hint = f"Publish it as a new version: --version {free}."
+    advice = f"Publish it as a new version: --version {free}."
     lost = sorted(before - export.api)
     if lost:
-        raise ExportError(f"{branch} of '{repo_id}' has `{lost[0]}`, and this kernel has not: it would break those who use {branch}.",
-                          hint=hint)
+        raise ExportError(f"{branch} of '{repo_id}' has `{lost[0]}`, and this kernel has not: it would break those who use {branch}. "
+                          f"{advice}")
     added = sorted(export.api - before)
     if added and staying:
         raise ExportError(f"this kernel adds `{added[0]}` to {branch} of '{repo_id}', but the build {staying[0]} there would stay without "
-                          "it.", hint=hint)
+                          f"it. {advice}")
 
 
 def _remote_api(api: HfApi, repo_id: str, branch: str, variant: str) -> set[str]:
@@ -152,7 +152,8 @@ def _remote_api(api: HfApi, repo_id: str, branch: str, variant: str) -> set[str]
         return set(json.loads(Path(path).read_bytes())["autokernel"]["api"])
     except (ValueError, KeyError, TypeError) as error:
         raise ExportError(f"{branch} of '{repo_id}' holds the build {variant}, which AutoKernel did not make: what its users rely on is "
-                          "not known.", hint="Publish under another --version, or to another repository.") from error
+                          "not known. "
+                          "Publish under another --version, or to another repository.") from error
 
 
 def _final_files(export: ExportedFolder, repo_id: str, version: int) -> dict[str, bytes]:

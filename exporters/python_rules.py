@@ -25,22 +25,24 @@ def check_python(source: str, what: str) -> None:
         modules = _imports(node)
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if name in _COMPILES or any(part in _COMPILES for module in modules for part in module.split(".")):
-            raise refused("compiles-on-import", f"{what} compiles C++ when it is imported (line {line}).",
-                          "Write it as a candidate with CUDA_SRC or CPP_SRC, which is compiled ahead.")
+            raise refused(f"{what} compiles C++ when it is imported (line {line}). "
+                          "Write it as a candidate with CUDA_SRC or CPP_SRC, which is compiled ahead.", rule="compiles-on-import")
         if name in _DYNAMIC:
-            raise refused("hub-imports", f"{what} imports by name at run time ({name}), which nobody can check.",
-                          "Use import statements.")
+            raise refused(f"{what} imports by name at run time ({name}), which nobody can check. "
+                          "Use import statements.", rule="hub-imports")
         if isinstance(node, ast.ImportFrom) and node.level:
-            raise refused("hub-imports", f"{what} has a relative import (line {line}), but is one file.", "Write it as one file.")
+            raise refused(f"{what} has a relative import (line {line}), but is one file. "
+                          "Write it as one file.", rule="hub-imports")
         for module in modules:
             top = module.partition(".")[0]
             if top not in sys.stdlib_module_names and top not in (*NAMED_BY_TORCH, OWN, "__future__"):
-                raise refused("hub-imports", f"{what} imports '{module}' (line {line}), and kernels on the Hub may import the standard "
-                              "library, torch, triton and themselves alone.",
-                              "Write what it takes from there into the candidate, then judge it again.")
+                raise refused(f"{what} imports '{module}' (line {line}), and kernels on the Hub may import the standard "
+                              "library, torch, triton and themselves alone. "
+                              "Write what it takes from there into the candidate, then judge it again.", rule="hub-imports")
         if isinstance(node, ast.FunctionDef) and any(_ends_in(d, ("autotune", "heuristics")) for d in node.decorator_list):
-            raise refused("baked-parameters", f"{what} tunes itself when it runs: '{node.name}' (line {line}) has @triton.autotune or "
-                          "@triton.heuristics.", "Write the chosen configuration into the launch, then judge it again.")
+            raise refused(f"{what} tunes itself when it runs: '{node.name}' (line {line}) has @triton.autotune or "
+                          "@triton.heuristics. "
+                          "Write the chosen configuration into the launch, then judge it again.", rule="baked-parameters")
 
 
 def _imports(node: ast.AST) -> list[str]:

@@ -60,13 +60,14 @@ def export(winners: Sequence[Winner], request: Request, executor: Executor, tell
     with _staging(executor) as folder:
         while True:
             if not operations:
-                raise refused("proven", f"none of the winners can leave; the first: {left[0][1]}" if left else "there is no winner.")
+                raise refused(f"none of the winners can leave; the first: {left[0][1]}" if left else "there is no winner.", rule="proven")
             kernel = Kernel(request.name, request.version, request.license, executor.device.partition(":")[0], tuple(operations))
             files = _written(kernel, kept, request, folder)
             failed = _proven(kernel, kept, folder, request, executor, proofs, tell)
             odd = changed(files, folder)
             if odd:
-                raise refused("unchanged", f"'{odd[0]}' was changed while the kernel was judged.", "Do not run this candidate again.")
+                raise refused(f"'{odd[0]}' was changed while the kernel was judged. "
+                              "Do not run this candidate again.", rule="unchanged")
             if not failed:
                 break
             operations = _next(failed, operations, left, proofs, strictly=strictly)
@@ -139,8 +140,8 @@ def _next(failed: Sequence[Operation], operations: Sequence[Operation], left: li
         if operation.form == OP and operation.facts.parameters and evaluation.refused_by in LOADING:
             tried.append(as_class(operation, "its module does not work as a function of its parameters"))
         elif strictly:
-            raise refused("proven", f"{operation.name} ({operation.uid}), loaded back by `kernels`, was refused by {said}.",
-                          "Judge the candidate again (autokernel kb eval); where it passes, report this as a fault of the exporter.")
+            raise refused(f"{operation.name} ({operation.uid}), loaded back by `kernels`, was refused by {said}. Judge the candidate again "
+                          "(autokernel kb eval); where it passes, report this as a fault of the exporter.", rule="proven")
         else:
             left.append((operation.uid, f"loaded back, it was refused by {said}"))
     return tried

@@ -19,11 +19,12 @@ def check_exportable(winner: Winner) -> None:
     """Raise ExportError, naming the rule, for a winner that may not leave: not verified, or holding what the Hub forbids."""
     check_verified(winner.evaluation)
     if winner.evaluation.candidate != winner.candidate.sha256:
-        raise refused("verified", f"the evaluation on {winner.problem.uid} is of another candidate.", "Judge this one: autokernel kb eval.")
+        raise refused(f"the evaluation on {winner.problem.uid} is of another candidate. "
+                      "Judge this one: autokernel kb eval.", rule="verified")
     try:
         parse(winner.candidate.source)
     except CandidateFault as fault:
-        raise refused("accepted", f"the candidate is no Python text: {fault}") from fault
+        raise refused(f"the candidate is no Python text: {fault}", rule="accepted") from fault
     check_python(winner.candidate.source, f"the winner of {winner.problem.uid}")
 
 

@@ -48,15 +48,15 @@ def check_verified(evaluation: Evaluation) -> None:
     """Raise ExportError unless the evaluation is one that a card may rest on: accepted, under the full rules, timed."""
     uid = evaluation.problem
     if not evaluation.accepted:
-        raise refused("accepted", f"the gate refused this candidate on {uid} ({evaluation.refused_by}: {evaluation.reason}).",
-                      "Mend the candidate and judge it again: autokernel kb eval.")
+        raise refused(f"the gate refused this candidate on {uid} ({evaluation.refused_by}: {evaluation.reason}). "
+                      "Mend the candidate and judge it again: autokernel kb eval.", rule="accepted")
     if evaluation.rules != STRICT.label:
-        raise refused("verified", f"the evaluation on {uid} was made under {evaluation.rules}, and only {STRICT.label} counts.",
-                      "Judge the candidate again under --rules strict, or export the file with --problem.")
+        raise refused(f"the evaluation on {uid} was made under {evaluation.rules}, and only {STRICT.label} counts. "
+                      "Judge the candidate again under --rules strict, or export the file with --problem.", rule="verified")
     if not evaluation.comparisons:
         why = f" ({evaluation.labels[0]})" if evaluation.labels else ""
-        raise refused("verified", f"the evaluation on {uid} has no measured time{why}.",
-                      "Judge it on a device that the kernel runs on; interpreted Triton is not timed.")
+        raise refused(f"the evaluation on {uid} has no measured time{why}. "
+                      "Judge it on a device that the kernel runs on; interpreted Triton is not timed.", rule="verified")
 
 
 def winners_of_run(folder: Path, load: Callable[[str, str], NamedProblem], ids: Sequence[int] | None, source: str | None) -> list[Winner]:
@@ -72,10 +72,11 @@ def winners_of_run(folder: Path, load: Callable[[str, str], NamedProblem], ids: 
     numbers = {uid: int(uid.rpartition("/")[2]) for uid in champions if uid.rpartition("/")[2].isdigit()}
     missing = [number for number in ids or () if number not in numbers.values()]
     if missing:
-        raise refused("verified", f"problem {missing[0]} has no champion in '{folder}': nothing there passed its final judgement.",
-                      "Leave it out of --problems, or go on with the run first.")
+        raise refused(f"problem {missing[0]} has no champion in '{folder}': nothing there passed its final judgement. "
+                      "Leave it out of --problems, or go on with the run first.", rule="verified")
     if not champions:
-        raise refused("verified", f"no candidate of the run in '{folder}' passed its final judgement.", "Go on with the run first.")
+        raise refused(f"no candidate of the run in '{folder}' passed its final judgement. "
+                      "Go on with the run first.", rule="verified")
     named = source or str(contents.header.options.get("source") or "auto")
     store = CandidateStore(folder / "candidates")
     winners = []

@@ -40,8 +40,7 @@ def test_what_the_hub_forbids(record, text, rule, words):
         check_exportable(winner(record, text))
     assert failure.value.exit_code == 1
     assert f"rule {rule}" in failure.value.message
-    assert words in str(failure.value)
-    assert failure.value.hint
+    assert words in failure.value.message
 
 
 @pytest.mark.parametrize("text", ["import math\nimport torch.nn.functional as F\nfrom collections.abc import Sequence\n" + CLASS,
