@@ -4,7 +4,7 @@ It speaks the part of the Hub's protocol that those clients use: create, branche
 What it does not show is whether the real Hub takes our account or card; a live test is for that (AUTOKERNEL_LIVE_HUB).
 
 `python hub_server.py`: prints the port, serves until stdin closes. `POST /control` with JSON sets `faults`: "create": status for creating,
-"commit": status for committing to a branch other than main, "drop": close the connection at the first upload of a large file.
+"commit": status for committing to a branch other than main, "hang": never answer the upload of a large file.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import re
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -93,10 +94,9 @@ class Handler(BaseHTTPRequestHandler):
         data = self.body()
         with LOCK:
             STATE["requests"].append(f"{self.command} {url.path}")
-            try:
-                self.route(url.path, parse_qs(url.query), data)
-            except ConnectionAbortedError:
-                self.close_connection = True
+            if not (STATE["faults"].get("hang") and url.path.startswith("/blob/")):
+                return self.route(url.path, parse_qs(url.query), data)
+        return time.sleep(60)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = serve
 
@@ -114,8 +114,6 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/api/validate-yaml":
             return self.answer(200, {"errors": [], "warnings": []})
         if match := re.fullmatch(r"/blob/([^/]+/[^/]+)/(\w+)", path):
-            if STATE["faults"].get("drop"):
-                raise ConnectionAbortedError
             REPOS[match[1]].blobs[match[2]] = data
             return self.answer(200)
         if match := re.fullmatch(r"/kernels/([^/]+/[^/]+?)(\.git)?/(resolve|info)/(.+)", path):

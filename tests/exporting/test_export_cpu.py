@@ -14,17 +14,17 @@ import pytest
 from autokernel import rules
 from autokernel.evaluate import evaluate
 from autokernel.executor.broker import Executor
+from autokernel.exporting.binary import native_part
 from autokernel.exporting.flow import Request, export
-from autokernel.exporting.prepare import operation_of
 from autokernel.exporting.winners import Winner
 from autokernel.records import Candidate
-from exporters import ExportError, Kernel, op_module, package
+from exporters import ExportError, op_module, package
 from exporters.repository import Sources, repository_files
 from kernelbench_bridge import load_problem
 
 SHORT = replace(rules.STRICT, own_sets=1, extended_kinds=("difference",), edge_kinds=("zeros",), repeats=1,
                 looks=rules.Looks(pairs=(6,), alpha=(0.05,), budget_s=0.3, first_look_s=1.0))
-REPO = "acme/rmsnorm"
+REPO = "acme/level-one"
 VARIANT = "torch-stable-abi29-cpu-x86_64-linux"
 TIMED = 120
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,8 +46,13 @@ def winner(executor, texts):
 
 
 @pytest.fixture(scope="module")
-def exported(executor, winner, tmp_path_factory):
-    return export([winner], Request(tmp_path_factory.mktemp("out") / "kernel", "rmsnorm", rules=SHORT), executor)
+def exported(executor, winner, texts, record, tmp_path_factory):
+    """A run's three winners as one kernel: the judged one, one of another problem, and one whose record does not hold any more."""
+    softmax, norms = load_problem("L1/2", "embedded"), load_problem("L1/5", "embedded")
+    good = Candidate(source=texts.SOFTMAX_PYTHON, builder="python")
+    wrong = Candidate(source=texts.SOFTMAX_PYTHON.replace("softmax(x, dim=1)", "tanh(x)"), builder="python")
+    winners = [winner, Winner(softmax, good, record(softmax, good)), Winner(norms, wrong, record(norms, wrong))]
+    return export(winners, Request(tmp_path_factory.mktemp("out") / "kernel", "level-one", rules=SHORT), executor, strictly=False)
 
 
 def run(python, text, environment, cwd):
@@ -66,32 +71,42 @@ def published(hub, exported):
     return hub
 
 
-def test_the_exported_kernel_was_judged_again_and_timed_against_its_winner(exported):
-    (proof,) = exported.proofs
-    assert proof.evaluation.accepted
-    assert proof.evaluation.rules == "strict/1"
-    assert proof.against_winner is not None
-    assert exported.kernel.variant == VARIANT
-    assert exported.kernel.operations[0].api == "rmsnorm(Tensor x, Tensor weight) -> Tensor"
+def test_the_exported_kernels_were_judged_again_and_timed_against_their_winners(exported):
+    assert [(o.name, o.api) for o in exported.kernel.operations] == [
+        ("rmsnorm", "rmsnorm(Tensor x, Tensor weight) -> Tensor"), ("rowsoftmax", "rowsoftmax(Tensor x) -> Tensor")]
+    assert all(proof.evaluation.accepted and proof.evaluation.rules == "strict/1" for proof in exported.proofs)
+    assert all(proof.against_winner is not None for proof in exported.proofs)
     metadata = json.loads((exported.folder / "build" / VARIANT / "metadata.json").read_text())
     assert metadata["backend"] == {"type": "cpu"}
     assert metadata["autokernel"]["winners"]["rmsnorm"]["candidate"] == exported.kernel.operations[0].sha256
+    card = (exported.folder / "README.md").read_text()
+    assert "## Operations" in card
+    assert all(f"`{operation.schema}`" in card for operation in exported.kernel.operations)
 
 
-def test_the_same_winner_gives_the_same_bytes_and_another_text_another_id(exported, executor, winner):
-    def files(candidate):
-        operation = operation_of(replace(winner, candidate=candidate), [], fallback=False, store=executor.store, arch=None)
-        kernel = Kernel("rmsnorm", 1, "mit", "cpu", (operation,))
-        return repository_files(kernel, Sources({"rmsnorm": winner.evaluation.to_json()}, {"rmsnorm": winner.problem.source}))
+def test_a_winner_that_is_refused_when_loaded_back_is_left_out_and_named(exported):
+    assert [uid for uid, _ in exported.left_out] == ["L1/5"]
+    assert "refused by smoke" in exported.left_out[0][1]
+    assert not list(exported.folder.rglob("*rowl2normalize*"))
 
-    again = files(winner.candidate)
+
+def test_the_same_winners_give_the_same_bytes_and_another_text_another_id(exported, winner, tmp_path):
+    def files(source):
+        first, second = exported.kernel.operations
+        native = native_part(winner.candidate.source, "cpp", tmp_path, None)  # built anew, in another folder
+        kernel = replace(exported.kernel, operations=(replace(first, source=source, native=native), second))
+        records = {p.stem: json.loads(p.read_text()) for p in (exported.folder / "evaluations").iterdir()}
+        problems = {"rmsnorm": winner.problem.source, "rowsoftmax": load_problem("L1/2", "embedded").source}
+        return repository_files(kernel, Sources(records, problems))
+
+    again = files(winner.candidate.source)
     written = {path.relative_to(exported.folder).as_posix(): path.read_bytes() for path in exported.folder.rglob("*") if path.is_file()}
     written.pop("proof.json")
     assert again == written
-    other = files(replace(winner.candidate, source=winner.candidate.source.replace('"block": 256', '"block": 128')))
+    other = files(winner.candidate.source.replace('"block": 256', '"block": 128'))
     idents = [json.loads(made[f"build/{VARIANT}/metadata.json"])["id"] for made in (again, other)]
     assert idents[0] != idents[1]
-    assert all(re.fullmatch(r"_rmsnorm_cpu_[0-9a-f]{12}", ident) for ident in idents)
+    assert all(re.fullmatch(r"_level_one_cpu_[0-9a-f]{12}", ident) for ident in idents)
 
 
 BITS = """
@@ -115,7 +130,7 @@ USERS_BITS = BITS + f"""
 from kernels import get_kernel
 kernel = get_kernel("{REPO}", version=1, trust_remote_code=["{REPO}"], backend="cpu")
 torch.manual_seed(3)
-model = kernel.ModelNew(1024, 1e-06)
+model = kernel.models.RMSNorm(1024, 1e-06)
 x = torch.randn(1024, 1024)
 with torch.inference_mode():
     outs = [model(x), kernel.rmsnorm(x, weight=model.weight), torch.compile(kernel.rmsnorm, fullgraph=True, backend="aot_eager")(
@@ -135,7 +150,7 @@ try:
 except RuntimeError as error:
     said.append(str(error))
 try:
-    kernel.ModelNew(1024, 0.5)
+    kernel.models.RMSNorm(1024, 0.5)
 except ValueError as error:
     said.append(str(error))
 layer = kernel.layers.RMSNorm
@@ -170,36 +185,33 @@ def test_users_with_torch_and_kernels_alone_get_the_winners_bits(published, bare
     assert all(word in line for word, line in zip(expected, lines[3:], strict=True))
 
 
-def test_the_cards_programs_run_as_they_stand(published, bare_python, exported, tmp_path):
-    card = (exported.folder / "README.md").read_text().replace("YOUR-ORG/rmsnorm", REPO)
-    assert card.startswith("---\nlibrary_name: kernels\nlicense: mit\n")
-    programs = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
-    assert len(programs) == 3
-    for program in programs:
-        assert run(bare_python, program + "print(tuple(y.shape), y.dtype)", published.environment(token=None), tmp_path).splitlines() == [
-            "(1024, 1024) torch.float32"]
-
-
-BENCHMARK = """
-import importlib.util, sys, torch
+PROGRAMS = """
+import importlib.util, sys
 from pathlib import Path
-from kernels import get_local_kernel
+for program in eval(Path(sys.argv[2]).read_text()):
+    names = {}
+    exec(program, names)
+    print(tuple(names["y"].shape), names["y"].dtype)
 spec = importlib.util.spec_from_file_location("benchmark", Path(sys.argv[1]) / "benchmarks" / "benchmark.py")
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-bench = module.RMSNormBenchmark()
-bench.kernel, bench.device = get_local_kernel(Path(sys.argv[1]), backend="cpu"), "cpu"
-bench.setup_rmsnorm()
-bench.benchmark_rmsnorm()
-print(torch.allclose(bench.out, bench.verify_rmsnorm(), atol=1e-2), bench.seed)
+for name, bench in (("rmsnorm", module.RMSNormBenchmark()), ("rowsoftmax", module.RowSoftmaxBenchmark())):
+    bench.kernel, bench.device = names["kernel"], "cpu"  # as the runner of `kernels benchmark` sets and calls it
+    getattr(bench, f"setup_{name}")()
+    getattr(bench, f"benchmark_{name}")()
+    print(names["torch"].allclose(bench.out, getattr(bench, f"verify_{name}")(), atol=1e-2), bench.seed)
 """
 
 
-def test_the_benchmark_follows_the_hubs_convention(exported, bare_python, hub, tmp_path):
-    """Called as the runner of `kernels benchmark` calls it; the runner itself also wants a package that prints tables."""
-    done = subprocess.run([bare_python, "-c", BENCHMARK, exported.folder], capture_output=True, text=True, timeout=TIMED, cwd=tmp_path,
-                          env=hub.environment(token=None))
-    assert done.stdout.strip() == "True 42", done.stderr
+def test_the_cards_programs_and_the_benchmark_run_as_they_stand(published, bare_python, exported, tmp_path):
+    card = (exported.folder / "README.md").read_text().replace("YOUR-ORG/level-one", REPO)
+    assert card.startswith("---\nlibrary_name: kernels\nlicense: mit\n")
+    programs = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    assert len(programs) == 3
+    (tmp_path / "programs").write_text(repr(programs))
+    done = subprocess.run([bare_python, "-c", PROGRAMS, exported.folder, tmp_path / "programs"], capture_output=True, text=True,
+                          env=published.environment(token=None), cwd=tmp_path, timeout=TIMED)
+    assert done.stdout.splitlines() == ["(1024, 1024) torch.float32"] * 3 + ["True 42"] * 2, done.stderr
 
 
 def test_a_kernel_that_is_wrong_when_loaded_back_is_not_written(executor, winner, tmp_path, monkeypatch):
@@ -216,29 +228,3 @@ def test_a_kernel_that_is_wrong_when_loaded_back_is_not_written(executor, winner
     assert "rule proven" in failure.value.message
     assert "refused by smoke" in failure.value.message
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_runs_winners_become_one_kernel_and_the_bad_ones_stay(executor, winner, texts, record, tmp_path, bare_python, hub):
-    softmax = load_problem("L1/2", "embedded")
-    good = Candidate(source=texts.SOFTMAX_PYTHON, builder="python")
-    wrong = Candidate(source=texts.SOFTMAX_PYTHON.replace("softmax(x, dim=1)", "tanh(x)"), builder="python")
-    norms = load_problem("L1/5", "embedded")
-    winners = [Winner(softmax, good, record(softmax, good)), winner, Winner(norms, wrong, record(norms, wrong))]
-    done = export(winners, Request(tmp_path / "kernel", "level-one", rules=SHORT, fallback=True), executor, strictly=False)
-    assert [(o.name, o.form) for o in done.kernel.operations] == [("rowsoftmax", "op"), ("rmsnorm", "op")]
-    assert [uid for uid, _ in done.left_out] == ["L1/5"]
-    assert "refused by smoke" in done.left_out[0][1]
-    assert all(proof.evaluation.accepted for proof in done.proofs)
-    card = (tmp_path / "kernel" / "README.md").read_text()
-    assert "## Operations" in card
-    assert all(f"`{operation.schema}`" in card for operation in done.kernel.operations)
-    assert "rowl2normalize" not in card
-    text = ("import sys, torch; from pathlib import Path; from kernels import get_local_kernel; "
-            "k = get_local_kernel(Path(sys.argv[1]), backend='cpu'); x, w = torch.randn(5, 7), torch.rand(7); "
-            "print(sorted(k.__all__), k.rowsoftmax(x).equal(torch.exp(x - x.max(1, True).values) / "
-            "torch.exp(x - x.max(1, True).values).sum(1, True))); "
-            "print(torch.allclose(k.rmsnorm(x, weight=w), torch.nn.functional.rms_norm(x, (7,), w, 1e-6)), "
-            "k.rmsnorm(x.requires_grad_(), weight=w).sum().backward(), x.grad.shape)")
-    done = subprocess.run([bare_python, "-c", text, tmp_path / "kernel"], capture_output=True, text=True, timeout=TIMED, cwd=tmp_path,
-                          env=hub.environment(token=None))
-    assert done.stdout.splitlines() == ["['layers', 'models', 'rmsnorm', 'rowsoftmax'] True", "True None torch.Size([5, 7])"], done.stderr

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -208,10 +209,28 @@ def test_an_upload_cut_short_is_completed_by_a_second_run(hub, folder, texts):
     files = {p.name: p.read_bytes() for p in metadata_path.parent.iterdir()}
     metadata["digest"]["files"] = digests(files)
     metadata_path.write_text(json.dumps(metadata))
-    hub.control(drop=True)
-    code, _, err = publish(exported, hub)
-    assert (code, "Then run the same command again" in err) == (3, True), err
+    hub.control(hang=True)
+    command = [sys.executable, "-m", "autokernel", "publish", exported, "--repo", REPO]
+    with subprocess.Popen(command, env={**hub.environment(), "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL) as process:
+        ends = time.monotonic() + 60
+        while not any(seen.startswith("PUT /blob/") for seen in hub.control(hang=True)["requests"]):
+            assert time.monotonic() < ends and process.poll() is None
+            time.sleep(0.05)
+        process.kill()
     assert hub.branches(REPO)["v1"] == [".gitattributes"]
     hub.control()
     assert publish(exported, hub)[0] == 0
     assert "build/torch-cpu/lib_softmax.so" in hub.branches(REPO)["v1"]
+
+
+def test_what_the_client_wraps_is_unwrapped():
+    import httpx2
+
+    from exporters import ExportError
+    from exporters.hub_errors import hub_errors
+
+    with pytest.raises(ExportError, match="the Hub does not answer") as failure, hub_errors("upload to", REPO):
+        raise RuntimeError("Error while uploading 'x' to the Hub.") from httpx2.ReadTimeout("slow")
+    assert failure.value.exit_code == 3
+    with pytest.raises(RuntimeError, match="something else"), hub_errors("upload to", REPO):
+        raise RuntimeError("something else")

@@ -8,9 +8,9 @@ import os
 import subprocess
 import sys
 
-from autokernel.exporting.describe import problem_facts
+from autokernel.exporting.reference import reference_text
 from autokernel.records import Candidate
-from exporters import OP, Kernel, Operation, keeps_state
+from exporters import OP, Argument, Facts, Kernel, Operation, TensorSpec, keeps_state
 from exporters.repository import Sources, repository_files
 from kernelbench_bridge import load_problem
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from kernels import LocalLayerRepository, Mode, get_local_kernel, kernelize, use_kernel_forward_from_hub, use_kernel_mapping
 folder = Path(sys.argv[1])
 kernel = get_local_kernel(folder, backend="cpu")
-x = torch.randn(1024, 1536)
+x = torch.randn(16, 96)
 out = kernel.rowsoftmax(x)
 print((out - torch.softmax(x, 1)).abs().max().item() < 1e-7, kernel.ModelNew()(x).equal(out))
 
@@ -36,15 +36,24 @@ with use_kernel_mapping({"RowSoftmax": {"cpu": LocalLayerRepository(folder, laye
     except ValueError as error:
         print("no backward" if "does not support backward" in str(error) or "mode" in str(error) else error)
 print(model(x).equal(out))
+
+falls = get_local_kernel(Path(sys.argv[2]), backend="cpu").rowsoftmax
+other = torch.randn(3, 5).requires_grad_()
+falls(other)[0, 0].backward()
+print(torch.allclose(falls(other), torch.softmax(other, 1)), other.grad.shape == other.shape, torch.allclose(falls(x), out))
 """
 
 
-def files_for(texts, record, backend):
+SHAPE = TensorSpec((16, 96), "float32", (96, 1))  # small: the interpreter takes a millisecond a row
+FACTS = Facts(arguments=(Argument("x", SHAPE),), outputs=(SHAPE,))
+
+
+def files_for(texts, record, backend, **more):
     problem = load_problem("L1/2", "embedded")
     candidate = Candidate(texts.SOFTMAX_TRITON, "triton")
     assert not keeps_state(candidate.source)
     operation = Operation(name="rowsoftmax", title="RowSoftmax", uid="L1/2", problem_name=problem.name, builder="triton",
-                          source=candidate.source, sha256=candidate.sha256, facts=problem_facts("L1/2", problem.source), form=OP)
+                          source=candidate.source, sha256=candidate.sha256, facts=FACTS, form=OP, **more)
     evaluation = record(problem, candidate, device="cuda:0").to_json()
     sources = Sources({"rowsoftmax": evaluation}, {"rowsoftmax": problem.source})
     return repository_files(Kernel("soft", 1, "mit", backend, (operation,)), sources)
@@ -75,10 +84,13 @@ def test_the_layout_is_pure_python_for_one_backend(texts, record):
 
 
 def test_the_interpreter_runs_what_kernels_loads(texts, record, tmp_path):
-    for name, data in files_for(texts, record, "cpu").items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(data)
+    falls = {"fallback": True, "reference": reference_text(load_problem("L1/2", "embedded").source)}
+    for folder, more in (("refuses", {}), ("falls", falls)):
+        for name, data in files_for(texts, record, "cpu", **more).items():
+            (tmp_path / folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / folder / name).write_bytes(data)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "DO_NOT_TRACK", "PYTHONPATH"))}
-    done = subprocess.run([sys.executable, "-c", RUN, tmp_path], capture_output=True, text=True, timeout=150, cwd=tmp_path,
+    command = [sys.executable, "-c", RUN, tmp_path / "refuses", tmp_path / "falls"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150, cwd=tmp_path,
                           env={**environment, "TRITON_INTERPRET": "1"})
-    assert done.stdout.splitlines() == ["True True", "no backward", "True"], done.stderr
+    assert done.stdout.splitlines() == ["True True", "no backward", "True", "True True True"], done.stderr
