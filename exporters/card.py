@@ -7,7 +7,7 @@ from typing import Any
 
 from exporters.evidence import machine, speedups
 from exporters.operation import OP, Operation
-from exporters.package import Kernel
+from exporters.package import KERNELS_MINVER, Kernel
 from exporters.plot import Bar
 from exporters.usage import function_usage, layer_usage, model_usage
 
@@ -36,8 +36,8 @@ def card(kernel: Kernel, records: Mapping[str, Mapping[str, Any]], reports: Mapp
     if layered is not None:
         parts += ["As a layer in your own model:", "", "```python", layer_usage(kernel, layered, repo_id), "```", ""]
     parts += ["In KernelBench's form:", "", "```python", model_usage(kernel, first, repo_id), "```", "",
-              f"Shapes, dtypes, values and strides other than those below {_outside(kernel.operations)}. There is no backward: call it "
-              "under `torch.inference_mode()` or `torch.no_grad()`.", ""]
+              f"Needs `kernels` {KERNELS_MINVER} or newer. Shapes, dtypes, values and strides other than those below "
+              f"{_outside(kernel.operations)}. There is no backward: call it under `torch.inference_mode()` or `torch.no_grad()`.", ""]
     parts += [*_overview(kernel.operations), *_speed(kernel, records), *_verified(kernel.operations), *_builds(kernel, reports),
               *_provenance(kernel, records)]
     return "\n".join(parts).rstrip("\n") + "\n"

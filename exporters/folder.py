@@ -33,6 +33,11 @@ class ExportedFolder:
         return str(next(iter(self.variants.values()))["name"])
 
     @property
+    def repo(self) -> str:
+        """The repository that the card names."""
+        return str(next(iter(self.variants.values()))["autokernel"]["repo"])
+
+    @property
     def api(self) -> frozenset[str]:
         """What users rely on between versions, over all variants."""
         return frozenset(entry for metadata in self.variants.values() for entry in metadata["autokernel"]["api"])
@@ -68,7 +73,7 @@ def _metadata(name: str, data: bytes) -> dict[str, Any]:
     try:
         metadata = json.loads(data)
         kinds = ((metadata["version"], int), (metadata["name"], str), (metadata["id"], str), (metadata["autokernel"]["api"], list),
-                 (metadata["digest"]["files"], dict))
+                 (metadata["autokernel"]["repo"], str), (metadata["digest"]["files"], dict))
         if not all(isinstance(value, kind) for value, kind in kinds):
             raise TypeError("a field is of another kind")
     except (ValueError, KeyError, TypeError) as error:

@@ -17,7 +17,7 @@ from exporters.operation import OP, Launcher, Operation
 from exporters.winner_module import winner_module
 
 STABLE_ABI = "29"  # torch 2.9, the oldest that AutoKernel works with; the libraries hold no torch symbol at all
-KERNELS_MINVER = "0.17.0"
+KERNELS_MINVER = "0.17.2"  # the first whose trust_remote_code takes names of repositories, as the card passes them
 TEXTS = Path(__file__).with_name("texts")
 _ID = "@ID@"
 _SCOPE = ("_launch", "_fail", "_refuse", "_number", "_Tensor", "_float32", "_float16", "_bfloat16", "_float64", "_int64", "_int32", "_int8",

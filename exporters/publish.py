@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exporters.card import PLACEHOLDER
 from exporters.errors import MISSING, ExportError
 from exporters.folder import MAIN, ExportedFolder, read_export
 from exporters.hub_errors import hub_errors, not_logged_in
@@ -159,8 +158,10 @@ def _remote_api(api: HfApi, repo_id: str, branch: str, variant: str) -> set[str]
 def _final_files(export: ExportedFolder, repo_id: str, version: int) -> dict[str, bytes]:
     """The files as they are uploaded: the card names the repository, card and metadata the version."""
     files = dict(export.files)
-    text = files["README.md"].decode().replace(PLACEHOLDER.format(name=export.name), repo_id)
-    files["README.md"] = text.replace(f"version={export.version}, trust", f"version={version}, trust").encode()
+    for name in ("README.md", "source/CARD.md"):
+        if name in files:
+            text = files[name].decode().replace(export.repo, repo_id)
+            files[name] = text.replace(f"version={export.version}, trust", f"version={version}, trust").encode()
     if version != export.version:
         for variant, metadata in export.variants.items():
             changed: dict[str, Any] = {**metadata, "version": version}

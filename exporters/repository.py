@@ -30,10 +30,13 @@ class Sources:
 def repository_files(kernel: Kernel, sources: Sources, repo_id: str | None = None) -> dict[str, bytes]:
     """Every file by its path. Same kernel and records, same bytes."""
     reports = {o.name: abi_report(o.native.library) for o in kernel.operations if o.native is not None}
-    evidence = {"winners": {o.name: summary(sources.records[o.name]) for o in kernel.operations}, **({"abi": reports} if reports else {})}
+    named = repo_id or default_repo(kernel)
+    evidence: dict[str, Any] = {"repo": named, "winners": {o.name: summary(sources.records[o.name]) for o in kernel.operations}}
+    if reports:
+        evidence["abi"] = reports
     variant = variant_files(kernel, evidence)
     files = {f"build/{kernel.variant}/{path}": data for path, data in variant.items()}
-    files["README.md"] = card(kernel, sources.records, reports, repo_id or default_repo(kernel)).encode()
+    files["README.md"] = card(kernel, sources.records, reports, named).encode()
     files[PLOT] = speedup_plot(bars(kernel, sources.records), f"{kernel.name}: speedup by operation and shape").encode()
     files["benchmarks/benchmark.py"] = benchmark_script(kernel, sources.problems).encode("utf-8", "surrogatepass")
     for operation in kernel.operations:

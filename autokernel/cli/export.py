@@ -71,6 +71,13 @@ def kernel_name(ctx: click.Context, param: click.Parameter, value: str | None) -
     return value
 
 
+def license_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """A license as the Hub writes it, e.g. "apache-2.0". Raises BadParameter."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", value):
+        raise click.BadParameter(f"'{value}' is no license as the Hub writes them; pass one such as mit or apache-2.0.", ctx, param)
+    return value
+
+
 @click.command("export")
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--problem", metavar="L1/19|FILE", help="TARGET is one candidate for this problem; it is judged strict first.")
@@ -80,7 +87,7 @@ def kernel_name(ctx: click.Context, param: click.Parameter, value: str | None) -
 @click.option("--name", callback=kernel_name, metavar="NAME", help="The kernel's name.  [default: --repo's, else the operation's or run's]")
 @click.option("--repo", callback=repo_id, metavar="ORG/NAME", help="Where it will be published; the card then says so.")
 @click.option("--version", type=click.IntRange(min=0), default=1, show_default=True, help="The kernel's version on the Hub.")
-@click.option("--license", default="mit", show_default=True, help="The Hub's word for the license that you give it.")
+@click.option("--license", callback=license_name, default="mit", show_default=True, help="The Hub's word for the license that you give it.")
 @click.option("--outside", type=click.Choice(["refuse", "fallback"]), default="refuse", show_default=True,
               help="Arguments that were not verified raise an error, or go to the problem's own torch code.")
 @device_option

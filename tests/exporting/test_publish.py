@@ -120,6 +120,7 @@ def test_a_version_keeps_what_its_users_call(hub, folder):
     assert not [name for name in there["v2"] if "_softmax.py" in name]
     assert "build/torch-cpu/_softmax.py" in there["v1"]
     assert 'version=2, trust_remote_code=["acme/soft"]' in read(hub, "main", "README.md")
+    assert "YOUR-ORG" not in read(hub, "main", "README.md")
     assert json.loads(read(hub, "v2", "build/torch-cpu/metadata.json"))["version"] == 2
 
 

@@ -114,6 +114,7 @@ def test_one_winner_that_may_not_leave_does_not_keep_the_others(record):
     (["candidate.py", "--problem", "L1/2", "--source", "embedded", "--out", "theirs"], 2, "no export of ours"),
     (["candidate.py", "--problem", "L1/2", "--out", "o", "--name", "Not_A_Name"], 2, "lower-case letters"),
     (["candidate.py", "--problem", "L1/2", "--out", "o", "--repo", "noslash"], 2, "ORG/NAME"),
+    (["candidate.py", "--problem", "L1/2", "--out", "o", "--license", "my own: \n"], 2, "no license as the Hub"),
     (["run", "--out", "o", "--device", "cpu", "--problems", "5"], 1, "problem 5 has no champion"),
 ])
 def test_the_command_says_what_is_wrong(run, monkeypatch, arguments, code, words):
