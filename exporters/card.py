@@ -21,16 +21,19 @@ def default_repo(kernel: Kernel) -> str:
     return PLACEHOLDER.format(name=kernel.name)
 
 
-def card(kernel: Kernel, records: Mapping[str, Mapping[str, Any]], reports: Mapping[str, Mapping[str, Any]], repo_id: str) -> str:
-    """The card's text. `records`: evaluation by operation; `reports`: ABI report by operation with a library."""
+def card(kernel: Kernel, records: Mapping[str, Mapping[str, Any]], reports: Mapping[str, Mapping[str, Any]], repo_id: str,
+         proof_rules: str) -> str:
+    """The card's text. `records`: evaluation by operation; `reports`: ABI report by operation with a library; `proof_rules`: what the
+    kernel was judged by as loaded back.
+    """
     first = kernel.operations[0]
     names = ", ".join(f"`{o.name}`" for o in kernel.operations)
     count = "An operation" if len(kernel.operations) == 1 else f"{len(kernel.operations)} operations"
     parts = ["---", "library_name: kernels", f"license: {kernel.license}", "tags:", "- kernel", "- autokernel", "---", "",
              f"# {kernel.name}", "",
              f"{count} for `{kernel.backend}`, forward only: {names}. Found and judged by AutoKernel on problems in KernelBench's form. "
-             "Every operation was loaded back from these files with `kernels`, in a fresh process, and passed the same judgement again "
-             f"(rules {records[first.name]['rules']}) before they were written.",
+             "Every operation was loaded back from these files with `kernels`, in a fresh process, and judged again under the full "
+             f"rules ({proof_rules}) before they were written.",
              "", "## Use", "", "```python", function_usage(kernel, first, repo_id), "```", ""]
     layered = next((o for o in kernel.operations if layer_usage(kernel, o, repo_id)), None)
     if layered is not None:

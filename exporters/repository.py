@@ -25,6 +25,7 @@ class Sources:
 
     records: Mapping[str, Mapping[str, Any]]
     problems: Mapping[str, str]
+    proof_rules: str = "strict/1"  # what the loaded kernel was judged by
 
 
 def repository_files(kernel: Kernel, sources: Sources, repo_id: str | None = None) -> dict[str, bytes]:
@@ -36,7 +37,7 @@ def repository_files(kernel: Kernel, sources: Sources, repo_id: str | None = Non
         evidence["abi"] = reports
     variant = variant_files(kernel, evidence)
     files = {f"build/{kernel.variant}/{path}": data for path, data in variant.items()}
-    files["README.md"] = card(kernel, sources.records, reports, named).encode()
+    files["README.md"] = card(kernel, sources.records, reports, named, sources.proof_rules).encode()
     files[PLOT] = speedup_plot(bars(kernel, sources.records), f"{kernel.name}: speedup by operation and shape").encode()
     files["benchmarks/benchmark.py"] = benchmark_script(kernel, sources.problems).encode("utf-8", "surrogatepass")
     for operation in kernel.operations:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,11 +30,20 @@ class SharedCudaBuilder(CudaBuilder):
     """
 
     def recipe(self, literals: NativeLiterals, tools: Toolchain, arch: str | None) -> Recipe:
-        """The judged recipe with -lcudart in the static runtime's place."""
+        """The judged recipe with the shared runtime in the static one's place; the static stays where the toolkit has no other."""
         made = super().recipe(literals, tools, arch)
-        linked = {"-lcudart_static": ("-lcudart", "-s"), "-ldl": (), "-lrt": (), "-lpthread": ()}
+        runtime = _shared_runtime(tools.library_folders)
+        linked: dict[str, tuple[str, ...]] = {"-lcudart_static": ("-lcudart_static", "-s")}
+        if runtime is not None:
+            linked = {"-lcudart_static": (f"-l:{runtime}", "-s"), "-ldl": (), "-lrt": (), "-lpthread": ()}
         return replace(made, compile_command=tuple(word for word in made.compile_command if word != "-lineinfo"),
                        link_command=tuple(new for word in made.link_command for new in linked.get(word, (word,))))
+
+
+def _shared_runtime(folders: Sequence[str]) -> str | None:
+    """File name of the toolkit's shared CUDA runtime: packages from the index lack the name without a version."""
+    found = [path.name for folder in folders for path in sorted(Path(folder).glob("libcudart.so*"))]
+    return min(found, key=len) if found else None
 
 
 def native_part(source: str, builder: str, store: Path, arch: str | None) -> Native | None:

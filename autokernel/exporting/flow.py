@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import tempfile
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autokernel.durable import make_folder, storage_errors
-from autokernel.errors import UsageError
+from autokernel.errors import MissingOnMachine, UsageError
 from autokernel.executor.broker import Executor
 from autokernel.exporting.prepare import as_class, operation_of
 from autokernel.exporting.prove import Proof, changed, prove
@@ -55,6 +56,8 @@ def export(winners: Sequence[Winner], request: Request, executor: Executor, tell
     Raises ExportError naming the rule, UsageError where `out` is something else's, and what preparing and judging raise.
     """
     check_out(request.out)
+    if importlib.util.find_spec("kernels") is None:
+        raise MissingOnMachine("export loads its result back with the package kernels, which is not installed. Run: pip install kernels")
     operations, kept, left = _prepared(winners, request, executor, tell, strictly)
     proofs: dict[str, Proof] = {}
     with _staging(executor) as folder:
@@ -98,7 +101,7 @@ def _prepared(winners: Sequence[Winner], request: Request, executor: Executor, t
 
 def _written(kernel: Kernel, kept: dict[str, Winner], request: Request, folder: Path) -> dict[str, bytes]:
     sources = Sources({o.name: kept[o.name].evaluation.to_json() for o in kernel.operations},
-                      {o.name: kept[o.name].problem.source for o in kernel.operations})
+                      {o.name: kept[o.name].problem.source for o in kernel.operations}, request.rules.label)
     files = repository_files(kernel, sources, request.repo_id)
     with storage_errors("write", folder):
         for path in folder.iterdir():

@@ -26,6 +26,7 @@ from kernels import get_local_kernel
 kernel = get_local_kernel(Path(sys.argv[1]))
 function = getattr(kernel, sys.argv[2])
 x = torch.randn(1024, int(sys.argv[3]), device="cuda")
+torch.cuda.synchronize()
 with torch.inference_mode():
     out = function(x)
     compiled = torch.compile(function, fullgraph=True)(x)
