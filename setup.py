@@ -24,11 +24,13 @@ PACKAGES = [
     "autokernel.exploits",
     "autokernel.exploits.attacks",
     "autokernel.exploits.honest",
+    "autokernel.exporting",
     "autokernel.gate",
     "autokernel.proposers",
     "autokernel.sandbox",
     "autokernel.cuda",
     "autokernel.triton_kernels",
+    "exporters",
     "kernelbench_bridge",
     "kernelbench_bridge.origins",
     "scorer",
@@ -52,6 +54,7 @@ REQUIRES = [
 ]
 
 TEST = ["packaging>=24", "pytest>=8.2", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "ruff>=0.9", "mypy>=1.13", "wheel>=0.43"]
+HUB = ["kernel-abi-check>=0.14"]  # its verdict on compiled kernels, beside our own reading of them
 DEV = [*TEST, "build>=1.2"]
 
 
@@ -90,10 +93,11 @@ setup(
     packages=PACKAGES,
     package_dir=FOLDERS,
     cmdclass={"build_py": BuildPy},
-    package_data={"autokernel": ["py.typed"], "kernelbench_bridge": ["py.typed", "embedded/**/*"], "scorer": ["py.typed"]},
+    package_data={"autokernel": ["py.typed"], "kernelbench_bridge": ["py.typed", "embedded/**/*"], "scorer": ["py.typed"],
+                  "exporters": ["py.typed", "texts/*"]},
     exclude_package_data={"": ["__pycache__/*", "*.pyc"]},
     install_requires=REQUIRES,
-    extras_require={"test": TEST, "dev": DEV},
+    extras_require={"test": TEST, "dev": DEV, "hub": HUB},
     entry_points={"console_scripts": ["autokernel = autokernel.cli:main"]},
     zip_safe=False,
     classifiers=[

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LEAVES = ("kernelbench_bridge", "scorer")
+LEAVES = ("exporters", "kernelbench_bridge", "scorer")
 OURS = {"autokernel", "kernelbench_bridge", "scorer", "exporters"}
-READ_AS_TEXT = ("autokernel/cpp_kernels/", "kernelbench_bridge/embedded/")
+READ_AS_TEXT = ("autokernel/cpp_kernels/", "exporters/texts/", "kernelbench_bridge/embedded/")
 
 # Layers inside autokernel, top first: a module may import its own layer and those below it.
 LAYERS = (
     {"cli", "__main__"},
-    {"run", "audit", "doctor", "self_test", "compat"},
+    {"run", "audit", "doctor", "self_test", "compat", "exporting"},
     {"loop"},
     {"evaluate", "performance", "session", "proposers", "workspace", "ledger", "run_folder", "store", "standing", "moveon", "results",
      "trials"},
@@ -36,7 +36,9 @@ UNTRUSTED_MAY = ("torch", "triton")  # beside the standard library and each othe
 NO_TORCH = ("autokernel.cli", "autokernel.doctor", "autokernel.loop", "autokernel.run", "autokernel.evaluate", "autokernel.gate",
             "autokernel.ledger", "autokernel.workspace", "autokernel.records", "autokernel.rules", "autokernel.errors",
             "autokernel.executor.broker", "autokernel.executor.nursery", "autokernel.executor.wire", "autokernel.executor.compat_host",
-            "autokernel.executor.compat_wire", "autokernel.executor.compat_draws", "scorer")
+            "autokernel.executor.compat_wire", "autokernel.executor.compat_draws", "scorer", "exporters",
+            "autokernel.exporting.flow", "autokernel.exporting.prepare", "autokernel.exporting.prove", "autokernel.exporting.winners",
+            "autokernel.exporting.binary", "autokernel.exporting.describe")
 
 
 def modules():

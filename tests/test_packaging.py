@@ -17,8 +17,8 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTERS = {"autokernel.triton_kernels": "triton_kernels", "autokernel.cuda": "cuda", "autokernel.cpp_kernels": "autokernel/cpp_kernels"}
-SHIPPED = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "autokernel", "kernelbench_bridge", "scorer", "cuda", "triton_kernels",
-           "tests/exploits")
+SHIPPED = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "autokernel", "kernelbench_bridge", "scorer", "exporters", "cuda",
+           "triton_kernels", "tests/exploits")
 
 ASK = """
 import importlib.resources, json
@@ -68,7 +68,7 @@ def wheel(tmp_path_factory):
 
 def test_the_wheel_holds_our_packages_and_takes_no_foreign_name(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names} == {"autokernel", "kernelbench_bridge", "scorer",
+    assert {name.split("/")[0] for name in names} == {"autokernel", "exporters", "kernelbench_bridge", "scorer",
                                                       wheel.name.rpartition("-py3")[0] + ".dist-info"}
     assert wheel.name.startswith("autokernel_gpu-")
     assert "autokernel/py.typed" in names
@@ -77,7 +77,7 @@ def test_the_wheel_holds_our_packages_and_takes_no_foreign_name(wheel):
 
 def test_the_wheel_holds_every_module_and_every_embedded_problem(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    for package in ("autokernel", "kernelbench_bridge", "scorer"):
+    for package in ("autokernel", "exporters", "kernelbench_bridge", "scorer"):
         expected = {p.relative_to(ROOT).as_posix() for p in (ROOT / package).rglob("*.py")}
         assert expected - names == set(), "setup.py must list the package of each"
     attacks = {f"autokernel/exploits/{p.relative_to(ROOT / 'tests' / 'exploits').as_posix()}"
@@ -138,6 +138,7 @@ def test_every_core_dependency_applies_on_linux_and_triton_nowhere_else():
 
 
 def test_every_source_file_is_python_3_10_syntax():
-    for package in ("autokernel", "kernelbench_bridge", "scorer", "cuda", "triton_kernels"):
+    for package in ("autokernel", "kernelbench_bridge", "scorer", "exporters",
+           "cuda", "triton_kernels"):
         for path in (ROOT / package).rglob("*.py"):
             ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, 10))

@@ -54,7 +54,7 @@ def _bind(launcher: Any, signature: Signature, kind: str, name_error: Callable[[
     launcher.argtypes = [ctypes.c_void_p if a.is_pointer else _C_SCALARS[a.type] for a in signature.arguments]
     if kind == "cuda":
         launcher.argtypes = [*launcher.argtypes, ctypes.c_void_p]
-    names = [a.name + "_" if keyword.iskeyword(a.name) else a.name for a in signature.arguments]
+    names = _argument_names(signature)
 
     def fail(status: int) -> None:
         raise RuntimeError(f"native.{signature.name} returned {status}{name_error(status)}; a launcher must return 0.")
@@ -72,14 +72,22 @@ def _bind(launcher: Any, signature: Signature, kind: str, name_error: Callable[[
     if kind == "cuda":
         scope["_current_device"] = torch.cuda.current_device
         scope["_stream"] = getattr(torch._C, "_cuda_getCurrentRawStream", None) or _stream
-    exec(_wrapper_source(signature, names, kind), scope)
+    exec(wrapper_source(signature, kind), scope)
     function: Callable[..., None] = scope[signature.name]
     function.__doc__ = ", ".join(f"{a.type} {a.name}" for a in signature.arguments)
     return function
 
 
-def _wrapper_source(signature: Signature, names: list[str], kind: str) -> str:
-    """Python text of the checked function; every name in it comes from a parsed signature or from here, and ours start with _."""
+def _argument_names(signature: Signature) -> list[str]:
+    return [a.name + "_" if keyword.iskeyword(a.name) else a.name for a in signature.arguments]
+
+
+def wrapper_source(signature: Signature, kind: str) -> str:
+    """Python text of the checked function; every name in it comes from a parsed signature or from here, and ours start with _.
+
+    The names that it needs from outside are those of `scope` in `_bind`; exported kernels carry the same text.
+    """
+    names = _argument_names(signature)
     lines = [f"def {signature.name}({', '.join(names)}):"]
     if kind == "cuda":
         lines.append("    _device = _current_device()")

@@ -61,6 +61,11 @@ def translation_unit(literals: NativeLiterals, kind: str) -> str:
     return "".join(parts)
 
 
+def plain_unit(literals: NativeLiterals, kind: str) -> str:
+    """The candidate's own text with its includes, for people: without the lines that count in its file and the checks."""
+    return f"{_INCLUDES[kind]}\n{literals.code.strip()}\n"
+
+
 def _checks(signature: Signature, kind: str) -> str:
     """Checks of one launcher, reported at its line in SIGNATURES."""
     name, line = signature.name, f'#line {signature.line} "candidate.py"\n'

@@ -13,8 +13,10 @@ import click
 
 from autokernel import __version__
 from autokernel.cli.doctor import doctor
+from autokernel.cli.export import export_kernel
 from autokernel.cli.failures import DEBUG_VARIABLE, NOBODY_READS, explain, nobody_reads
 from autokernel.cli.kb import kb
+from autokernel.cli.publish import publish_kernel
 
 
 class ExitCodeGroup(click.Group):
@@ -48,6 +50,8 @@ def cli(debug: bool) -> None:
 
 cli.add_command(doctor)
 cli.add_command(kb)
+cli.add_command(export_kernel)
+cli.add_command(publish_kernel)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

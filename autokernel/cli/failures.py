@@ -12,7 +12,7 @@ import click
 
 DEBUG_VARIABLE = "AUTOKERNEL_DEBUG"
 
-OURS = ("autokernel", "kernelbench_bridge", "scorer")
+OURS = ("autokernel", "exporters", "kernelbench_bridge", "scorer")
 
 INTERNAL = 4
 MISSING = 3
