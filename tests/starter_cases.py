@@ -320,7 +320,7 @@ def products() -> list[Case]:
             some((17, 20), (20, 18)),
             lambda a, b: (a @ b).relu(),
             params=small,
-            chain=("x0", "tl.maximum(x0, 0.0)"),
+            chain=("x0, x1, x2, x3", "tl.maximum(x0, 0.0)"),
             scale=8,
         ),
         Case("masked lower", "matmul", some((40, 24), (24, 40)), lambda a, b: (a @ b).tril(), lower, small, scale=8),

@@ -20,7 +20,7 @@ WORTH_SPLITTING = 300  # M * N / (M + N): products for each element of A and B t
 
 def first_choices(match: Match, params: Choice, backend: str) -> tuple[Choice, ...]:
     """Whole sets of parameters, the likeliest first, each different; `params` are the starter's own."""
-    makers = {"matmul": matmul, "softmax": softmax, "pooling": windows, "depthwise_conv": windows}
+    makers = {"conv": convolution, "matmul": matmul, "softmax": softmax, "pooling": windows, "depthwise_conv": windows}
     maker = makers.get(match.op) if backend == "triton" else None
     changes = maker(match) if maker is not None else [{}]
     made = [{**params, **{k: v for k, v in change.items() if k in params}} for change in changes]
@@ -67,3 +67,20 @@ def windows(match: Match) -> list[Choice]:
     width = match.out_shape[-1]
     wide = max(32, min(512, 1 << (width - 1).bit_length()))
     return [{}, {"block_h": max(1, 2048 // wide), "block_w": wide, "num_warps": 8}]
+
+
+def convolution(match: Match) -> list[Choice]:
+    """Tiles by the channels, TF32 first (what the library does by default), then what is right where the library did not use it."""
+    x, weight = match.inputs[0], match.inputs[1]
+    groups = match.shape["groups"]
+    inner, outer = x.shape[1] // groups, weight.shape[1 if match.shape["transposed"] else 0] // (1 if match.shape["transposed"] else groups)
+    block_n = max(16, 1 << (outer - 1).bit_length())
+    block_n = block_n if match.shape["across"] else min(block_n, 128)
+    block_m = 64 if block_n > 128 else 128
+    held = block_m * block_n * (2 if match.shape["pool"] else 1)  # a pooled tile is held beside the one that is summed
+    tiles: Choice = {"block_m": block_m, "block_n": block_n, "block_k": 32, "num_warps": 8 if held > 64 * 128 else 4, "num_stages": 3}
+    if x.dtype != "float32":
+        return [{**tiles, "layout": layout} for layout in ("channels last", "as it is")]
+    exact = "bf16x3" if inner * numel(weight.shape[2:]) >= LONG_K else "tf32x3"
+    turned = [{**tiles, "precision": "tf32", "layout": "channels last"}] if inner >= 16 else []
+    return [*turned, {**tiles, "precision": "tf32", "layout": "as it is"}, {**tiles, "precision": exact, "layout": "as it is"}]
