@@ -23,7 +23,7 @@ SHAPE = {
 }  # pool: window of kind "max" or "avg"; across: a formula reduces over channels, so a tile holds them all; channels: what is left of them
 PARAMS = {"block_m": 128, "block_n": 64, "block_k": 32, "num_warps": 4, "num_stages": 3, "precision": "tf32", "layout": "as it is"}
 SPACE = {
-    "block_m": [32, 64, 128, 256], "block_n": [16, 32, 64, 128, 256], "block_k": [8, 16, 32, 64], "num_warps": [4, 8],
+    "block_m": [32, 64, 128, 256], "block_n": [16, 32, 64, 128, 256], "block_k": [16, 32, 64], "num_warps": [4, 8],
     "num_stages": [1, 2, 3, 4, 5], "precision": ["tf32", "bf16x3", "tf32x3", "bf16x6", "ieee"], "layout": ["as it is", "channels last"],
 }
 
@@ -281,7 +281,7 @@ def run(
     depth = taps * c if flat else c
     block_n = max(16, triton.next_power_of_2(oc // groups))
     block_n = block_n if SHAPE["across"] else min(PARAMS["block_n"], block_n)
-    block_k = min(PARAMS["block_k"], max(8 if x.dtype == torch.float32 else 16, triton.next_power_of_2(depth)))
+    block_k = min(PARAMS["block_k"], max(16, triton.next_power_of_2(depth)))
     block_m = PARAMS["block_m"]
     each = math.prod(-(-o // s) for o, s in zip(out, lattice)) if not window else math.prod(spots)
     tiles = triton.cdiv(n * each, block_m) * triton.cdiv(oc // groups, block_n) * groups * (1 if window else math.prod(lattice))

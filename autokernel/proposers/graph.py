@@ -137,7 +137,11 @@ def read(trace: Mapping[str, Any]) -> Graph:
     for number, entry in enumerate(trace["inputs"]):
         if "node" in entry:
             _add_operand(operands, values, nodes, entry["node"], Operand("input", number, "", (), (), "", tuple(entry["structure"])))
+    for number, node in enumerate(nodes):
+        if "value" in node and number not in values:
+            values[number] = const(_decode(node["value"], values))
     for entry in trace["parameters"]:
+        values.pop(entry["node"], None)
         _add_operand(operands, values, nodes, entry["node"], Operand("parameter", -1, entry["name"], (), (), ""))
     for op in trace["ops"]:
         name = op["op"].removeprefix("aten.")

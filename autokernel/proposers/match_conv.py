@@ -135,4 +135,19 @@ def library_conv(graph: Graph, root: Value) -> Match | None:
     return Match("library", {"call": text}, (x, weight, bias), root.shape, "the library's convolution")
 
 
+def library_dropout(graph: Graph, root: Value) -> Match | None:
+    """Dropout in training, left to the library: only the same call draws the same numbers."""
+    if root.op != "mul" or root.args[1].op != "div" or root.args[0].op != "leaf":
+        return None
+    x, mask = root.args
+    drawn, keep = mask.args[0].attrs.get("call"), mask.args[1]
+    if drawn is None or drawn.name != "bernoulli_.float" or keep.op != "const" or drawn.args[1] != keep.attrs["value"]:
+        return None
+    like = drawn.args[0].attrs.get("call")
+    if like is None or like.name != "empty_like.default" or like.args[0] is not x:
+        return None
+    text = f"nn.functional.dropout({{}}, {1.0 - float(keep.attrs['value'])!r}, True)"
+    return Match("library", {"call": text}, (x,), root.shape, "the library's dropout")
+
+
 CORES: Sequence[Sequence[Matcher]] = ((conv,), (library_conv,))

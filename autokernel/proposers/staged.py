@@ -39,7 +39,7 @@ def staged_templates(source: str, graph: Graph, matchers: Sequence[Matcher]) -> 
     reason: Unmatchable | None = None
     for core in match_conv.CORES:
         try:
-            plan = Planner(graph, [*matchers, *core, row_program_match]).plan()
+            plan = Planner(graph, [*matchers, *core, match_conv.library_dropout, row_program_match]).plan()
         except Unmatchable as met:
             reason = reason or met
             continue
