@@ -6,12 +6,13 @@ stages do least, so that formulas end up in the kernel before them, where they c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from autokernel.proposers.cut import above, nearest, substitute, with_stand_ins
 from autokernel.proposers.graph import Graph, Operand, Unmatchable, Value, contiguous_strides, numel
 from autokernel.proposers.match import Match, Matcher, first
+from autokernel.proposers.rewrites import MADE
 
 LAUNCH_BYTES = 4 << 20  # what a launch costs, in bytes that could have moved meanwhile: about a microsecond
 MAX_VALUES = 120  # calls above the output that are looked at
@@ -102,7 +103,9 @@ class Planner:
     def _cut_sets(self, value: Value, below: Sequence[Value]) -> list[list[Value]]:
         single = [[c] for c in below]
         many = [v for v in nearest(value, CORES) if v is not value and id(v) in self.leaves]
-        return [[], *single, *([many] if len(many) > 1 else [])]
+        made = [v for v in below if v.attrs["call"].name == MADE]
+        made = [v for v in made if not any(v is not other and any(v is w for w in above(other)) for other in made)]
+        return [[], *single, *(several for several in (many, made) if len(several) > 1)]
 
     def _reads(self, match: Match, cut: Value) -> bool:
         return self.leaves[id(cut)].attrs["operand"] in operands_of(match)
@@ -124,7 +127,19 @@ def operands_of(match: Match) -> set[int]:
 def _bytes(match: Match, graph: Graph, result: Value) -> int:
     operands = [graph.operands[n] for n in operands_of(match)]
     read = sum(numel(o.shape) * SIZES.get(o.dtype, 4) for o in operands)
-    return read * passes(match) + numel(result.shape) * SIZES.get(result.dtype, 4) + LAUNCH_BYTES
+    return read * passes(match) + numel(result.shape) * SIZES.get(result.dtype, 4) + LAUNCH_BYTES + int(_work(match))
+
+
+def _work(match: Match) -> float:
+    """What the multiplications of a product or convolution take, in bytes that could have moved meanwhile on an H200."""
+    if match.op == "matmul":
+        a, b = match.inputs[0].shape, match.inputs[1].shape
+        return 2.0 * numel(a) * b[-1] * 0.03  # as bfloat16 parts: about 120 TFLOP/s beside 4 TB/s
+    if match.op == "conv":
+        x, weight = match.inputs[0].shape, match.inputs[1].shape
+        met = numel(x) * numel(weight[1:]) if match.shape["transposed"] else numel(match.space) * numel(weight[1:])
+        return 2.0 * met * 0.013  # TF32: about 300
+    return 0.0
 
 
 def passes(match: Match) -> int:
@@ -133,6 +148,3 @@ def passes(match: Match) -> int:
     if program is not None and program.stats and program.columns > 32768:
         return 1 + max(stat.level for stat in program.stats) + (program.kind == "full")
     return 2 if match.op == "groupnorm" else 1
-
-
-Ordered = Callable[[Graph, Value], "Match | None"]

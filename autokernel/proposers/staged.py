@@ -12,6 +12,7 @@ from autokernel.proposers.emit import reference
 from autokernel.proposers.graph import Graph, Unmatchable, Value
 from autokernel.proposers.match import Match, Matcher, program_of
 from autokernel.proposers.plan import Plan, Planner
+from autokernel.proposers.rewrites import rewritten
 from autokernel.proposers.starters import Starter, starters
 from autokernel.proposers.template import Template
 from autokernel.proposers.triton_rows import SPACE, first_rows, rows_match
@@ -35,24 +36,27 @@ def staged_templates(source: str, graph: Graph, matchers: Sequence[Matcher]) -> 
 
     Raises Unmatchable where there is no plan.
     """
-    plans: list[Plan] = []
+    plans: list[tuple[Plan, str]] = []
     reason: Unmatchable | None = None
-    for core in match_conv.CORES:
+    rewrite = rewritten(graph)
+    ways = [(graph, core, "") for core in match_conv.CORES]
+    ways = ways if rewrite is None else [(rewrite[0], match_conv.CORES[0], rewrite[1]), *ways]
+    for seen, core, label in ways:
         try:
-            plan = Planner(graph, [*matchers, *core, match_conv.library_dropout, row_program_match]).plan()
+            plan = Planner(seen, [*matchers, *core, match_conv.library_dropout, row_program_match]).plan()
         except Unmatchable as met:
             reason = reason or met
             continue
         ops = [stage.match.op for stage in plan.stages]
-        if ops not in [[stage.match.op for stage in p.stages] for p in plans] and set(ops) != {"library"}:
-            plans.append(plan)
+        if ops not in [[stage.match.op for stage in p.stages] for p, _ in plans] and set(ops) != {"library"}:
+            plans.append((plan, label))
     if not plans:
         raise reason or Unmatchable("no chain of starters gives this combination of operations")
-    return [plan_template(source, plan) for plan in plans]
+    return [plan_template(source, plan, label) for plan, label in plans]
 
 
-def plan_template(source: str, plan: Plan) -> Template:
-    """A plan as a template: parameters are "stage.parameter"."""
+def plan_template(source: str, plan: Plan, label: str = "") -> Template:
+    """A plan as a template: parameters are "stage.parameter". `label`: the rewrite that led to the plan."""
     names, ref = stage_names(plan), reference(source)
     available = {start.op: start for start in starters(BACKEND).values()}
     starts: list[Starter | None] = [available.get(stage.match.op) for stage in plan.stages]
@@ -72,7 +76,7 @@ def plan_template(source: str, plan: Plan) -> Template:
     rounds = max(len(firsts) for firsts in tried)
     firsts = tuple({f"{name}.{k}": v for name, each in zip(names, tried, strict=True) for k, v in each[min(i, len(each) - 1)].items()}
                    for i in range(rounds))
-    idea = "; ".join(stage.match.idea for stage in plan.stages)
+    idea = "; ".join([*([label] if label else []), *(stage.match.idea for stage in plan.stages)])
     doc = f"{idea[0].upper()}{idea[1:]}."
 
     def render(params: Mapping[str, Any]) -> str:

@@ -131,4 +131,12 @@ STAGED = {
                            "self.fc = nn.Linear(33, 24); self.p = nn.MaxPool1d(2)"),
     "two_linears": problem("x: return torch.logsumexp(self.g(torch.sigmoid(self.f(x))), dim=1)", "torch.randn(19, 33)",
                            "self.f = nn.Linear(33, 40); self.g = nn.Linear(40, 24)"),
+    "summed_product": problem("x: return torch.sum(torch.matmul(x, self.w.T) / 2, dim=1, keepdim=True) * 1.5", "torch.randn(9, 33)",
+                              "self.w = nn.Parameter(torch.randn(20, 33))"),
+    "summed_linear": problem("x: y = torch.mean(self.fc(x) - self.s, dim=1, keepdim=True); return F.gelu(torch.logsumexp(y, 1, True)) + x",
+                             "torch.randn(9, 33)", "self.fc = nn.Linear(33, 20); self.s = nn.Parameter(torch.randn(20))"),
+    "dropout": problem("x: return torch.softmax(self.d(self.fc(x)), dim=1)", "torch.randn(9, 33)",
+                       "self.fc = nn.Linear(33, 20); self.d = nn.Dropout(0.25)"),
+    "constant": problem("x: return F.gelu(torch.min(self.c(x) + 0.5, torch.tensor(0.25))) * 2", "torch.randn(2, 3, 7, 6)",
+                        conv("Conv2d", "3", "5", "3")),
 }
