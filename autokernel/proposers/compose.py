@@ -16,6 +16,7 @@ from autokernel.proposers.plan import Plan
 from autokernel.proposers.starters import Starter
 from autokernel.proposers.triton_rows import needs_words, rows_text
 
+WIDTH = 120  # of a docstring's line
 IMPORTS = ("import torch", "import triton", "import triton.language as tl", "from torch import nn")
 
 
@@ -54,7 +55,9 @@ def compose(plan: Plan, starts: Sequence[Starter | None], ref: Reference, params
     last = lines.pop().partition(" = ")[2]
     literals = [*([f"SHAPE = {shapes!r}"] if shapes else []), f"PARAMS = {chosen!r}"]
     before = [line for line in ref.before.split("\n") if line and line not in imports]
-    return module_text([module_head(doc, imports, before, literals), *_once(helpers), *bodies, model_class(ref, last, doc, None, lines)])
+    whole = doc if len(doc) <= WIDTH else doc.replace("; ", ";\n")
+    brief = doc if len(doc) <= WIDTH else f"Stages: {', '.join(names)}."
+    return module_text([module_head(whole, imports, before, literals), *_once(helpers), *bodies, model_class(ref, last, brief, None, lines)])
 
 
 def _once(texts: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from autokernel.proposers.choices import first_choices
 from autokernel.proposers.compose import compose, stage_names
 from autokernel.proposers.emit import reference
 from autokernel.proposers.graph import Graph, Unmatchable, Value
-from autokernel.proposers.match import Match, Matcher, program_of
+from autokernel.proposers.match import Match, Matcher, elementwise, program_of, reduction
 from autokernel.proposers.plan import Plan, Planner
 from autokernel.proposers.rewrites import rewritten
 from autokernel.proposers.starters import Starter, starters
@@ -39,11 +39,13 @@ def staged_templates(source: str, graph: Graph, matchers: Sequence[Matcher]) -> 
     plans: list[tuple[Plan, str]] = []
     reason: Unmatchable | None = None
     rewrite = rewritten(graph)
+    late = [m for m in matchers if m in (elementwise, reduction)]  # a row program says the same in a few lines
+    matchers = [m for m in matchers if m not in late]
     ways = [(graph, core, "") for core in match_conv.CORES]
     ways = ways if rewrite is None else [(rewrite[0], match_conv.CORES[0], rewrite[1]), *ways]
     for seen, core, label in ways:
         try:
-            plan = Planner(seen, [*matchers, *core, match_conv.library_dropout, row_program_match]).plan()
+            plan = Planner(seen, [*matchers, *core, match_conv.library_dropout, row_program_match, *late]).plan()
         except Unmatchable as met:
             reason = reason or met
             continue
@@ -80,7 +82,7 @@ def plan_template(source: str, plan: Plan, label: str = "") -> Template:
     doc = f"{idea[0].upper()}{idea[1:]}."
 
     def render(params: Mapping[str, Any]) -> str:
-        return compose(plan, starts, ref, params, doc if len(doc) <= 130 else doc.replace("; ", ";\n"))
+        return compose(plan, starts, ref, params, doc)
 
     render(firsts[0])  # what cannot be said is found now
     return Template(f"{BACKEND} {'+'.join(names)}", BACKEND, f"{'+'.join(names)}: {idea}", firsts, space, render)

@@ -22,7 +22,7 @@ class Words:
         self.kept = [i for i, loop in enumerate(self.loops) if not loop.reduced]
         self.over = [i for i, loop in enumerate(self.loops) if loop.reduced]
         if not program.stats:  # a loop along which a tensor lies, but not the result, goes across: both then move in whole pieces
-            self.over = [i for i in self.kept if self.loops[i].out != 1 and 1 in self.loops[i].strides]
+            self.over = [i for i in self.kept if self.loops[i].out != 1 and self._turned(i)]
             self.kept = [i for i in self.kept if i not in self.over]
         self.rows = math.prod(self.loops[i].size for i in self.kept)
         self.columns = math.prod(self.loops[i].size for i in self.over)
@@ -31,6 +31,11 @@ class Words:
         self.pairs = self._pairs()
         self.levels = self._levels()
         self._check()
+
+    def _turned(self, place: int) -> bool:
+        """Whether a tensor lies along this loop, and changes along the one that the result lies along."""
+        along = [loop for loop in self.loops if loop.out == 1]
+        return any(step == 1 and all(loop.strides[n] for loop in along) for n, step in enumerate(self.loops[place].strides))
 
     def _check(self) -> None:
         for node in self.program.nodes:
@@ -142,7 +147,8 @@ class Words:
 
     def target(self) -> str:
         """Where the result's tile lies."""
-        return " + ".join(["y", *(at(self.loops[i].out, f"i{i}") for i in sorted([*self.kept, *self.over]) if self.loops[i].out)])
+        steps = [at(self.loops[i].out, f"i{i}") for i in sorted([*self.kept, *self.over]) if self.loops[i].out]
+        return " + ".join(["y", *(steps or ["lane"])])  # one result: lane 0
 
 
 def at(step: int, index: str) -> str:
