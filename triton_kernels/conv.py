@@ -4,7 +4,8 @@ A tile is block_m pixels of the output by block_n channels; the sum runs over th
 convolution gathers: outputs whose places agree modulo the stride meet the same taps, and a tile holds such outputs only. Pooling
 windows that do not overlap are walked place by place, so that only pooled pixels are written.
 
-float32 is multiplied as TF32 ("tf32", as cuDNN does by default), as three TF32 or bfloat16 products ("tf32x3", "bf16x3", about
+float32 is multiplied as TF32 ("tf32", as cuDNN does by default; rounded to nearest first, since the tensor cores would cut off, which
+adds up), as three TF32 or bfloat16 products ("tf32x3", "bf16x3", about
 float32's own error where sums are long; "bf16x6" where they are short), or in plain float32 ("ieee"). `layout` "channels last" copies
 the input so that neighbours in memory are neighbouring channels, which tensor cores read without turning them.
 """
@@ -41,6 +42,28 @@ def finish(x0, x1, x2, x3, inside):
 
 
 @triton.jit
+def rounded(v):
+    """float32 rounded to TF32's ten bits of fraction."""
+    return ((v.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def turn_kernel(x, y, C: tl.constexpr, SPOTS: tl.constexpr, ROUND: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_S: tl.constexpr):
+    """(samples, C, SPOTS) to (samples, SPOTS, C), a tile of one sample."""
+    TILES_C: tl.constexpr = (C + BLOCK_C - 1) // BLOCK_C
+    TILES_S: tl.constexpr = (SPOTS + BLOCK_S - 1) // BLOCK_S
+    pid = tl.program_id(0)
+    c = (pid % TILES_C) * BLOCK_C + tl.arange(0, BLOCK_C)
+    s = (pid // TILES_C % TILES_S) * BLOCK_S + tl.arange(0, BLOCK_S)
+    sample = (pid // (TILES_C * TILES_S)).to(tl.int64) * (C * SPOTS)
+    mask = (c < C)[:, None] & (s < SPOTS)[None, :]
+    v = tl.load(x + sample + c[:, None] * SPOTS + s[None, :], mask=mask, other=0.0)
+    if ROUND:
+        v = rounded(v)
+    tl.store(y + sample + s[:, None] * C + c[None, :], tl.trans(v), mask=tl.trans(mask))
+
+
+@triton.jit
 def greatest(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
@@ -68,6 +91,8 @@ def extra(e, n, c, at, channels, inside, SN: tl.constexpr, SC: tl.constexpr, SP:
         return 0.0
     elif SN == -1:
         return e
+    elif SN == 0 and SC == 0 and SP == 0:
+        return tl.load(e).to(tl.float32)
     elif SN == 0 and SP == 0:
         return tl.load(e + c * SC, mask=channels, other=0.0).to(tl.float32)
     else:
@@ -86,7 +111,7 @@ def conv_kernel(
     LD: tl.constexpr, LH: tl.constexpr, LW: tl.constexpr, POOL: tl.constexpr, TRANSPOSED: tl.constexpr, EDGES: tl.constexpr,
     N1: tl.constexpr, C1: tl.constexpr, P1: tl.constexpr, N2: tl.constexpr, C2: tl.constexpr, P2: tl.constexpr,
     N3: tl.constexpr, C3: tl.constexpr, P3: tl.constexpr,
-    BIAS: tl.constexpr, PRECISION: tl.constexpr, LAST: tl.constexpr, FLAT: tl.constexpr, WIDE: tl.constexpr,
+    BIAS: tl.constexpr, PRECISION: tl.constexpr, LAST: tl.constexpr, FLAT: tl.constexpr, WIDE: tl.constexpr, ROUND: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):
     """One tile. Outputs lie on lattices of steps (LD, LH, LW): a tile belongs to one of them, or pools over all of them (POOL).
@@ -175,6 +200,8 @@ def conv_kernel(
             left = tl.load(places, mask=mask, other=0.0)
             if not LAST:
                 left = tl.trans(left)
+            if ROUND:
+                left = rounded(left)
             right = tl.load(rows[None, :] + number[:, None], mask=more[:, None] & channels[None, :], other=0.0)
             acc = tl.dot(left, right, acc, input_precision=PRECISION)
         tile = tl.trans(acc)
@@ -220,13 +247,26 @@ def three(values: list[int], fill: int) -> list[int]:
     return [fill] * (3 - len(values)) + list(values)
 
 
-def packed(weight: torch.Tensor, groups: int, transposed: bool) -> torch.Tensor:
-    """(output channels, taps, input channels of a group), contiguous: the copy is as small as the weights."""
+def packed(weight: torch.Tensor, groups: int, transposed: bool, tf32: bool) -> torch.Tensor:
+    """(output channels, taps, input channels of a group), contiguous, rounded if `tf32`: the copy is as small as the weights."""
     flat = weight.reshape(*weight.shape[:2], -1)
-    if not transposed:
-        return flat.transpose(1, 2).contiguous()
-    inner, outer, taps = weight.shape[0] // groups, weight.shape[1], flat.shape[2]
-    return flat.view(groups, inner, outer, taps).permute(0, 2, 3, 1).reshape(groups * outer, taps, inner).contiguous()
+    if transposed:
+        inner, outer, taps = weight.shape[0] // groups, weight.shape[1], flat.shape[2]
+        w = flat.view(groups, inner, outer, taps).permute(0, 2, 3, 1).reshape(groups * outer, taps, inner)
+    else:
+        w = flat.transpose(1, 2)
+    w = w.contiguous()
+    return ((w.view(torch.int32) + 4096) & -8192).view(torch.float32) if tf32 else w
+
+
+def turned(x: torch.Tensor, tf32: bool) -> torch.Tensor:
+    """`x` (N, C, ...) in memory with its channels side by side, rounded if `tf32`, seen in the same shape."""
+    x = x.contiguous()
+    n, c, spots = x.shape[0], x.shape[1], math.prod(x.shape[2:])
+    y = torch.empty(n, *x.shape[2:], c, dtype=x.dtype, device=x.device)
+    block_c, block_s = min(64, triton.next_power_of_2(c)), min(64, triton.next_power_of_2(spots))
+    turn_kernel[(n * triton.cdiv(c, block_c) * triton.cdiv(spots, block_s),)](x, y, c, spots, tf32, block_c, block_s, num_warps=4)
+    return y.movedim(-1, 1)
 
 
 def placed(extras: tuple[torch.Tensor | float, ...], shape: list[int], y: torch.Tensor) -> tuple[list[torch.Tensor | float], list[int]]:
@@ -254,11 +294,10 @@ def run(
     """
     transposed, groups, exact = SHAPE["transposed"], SHAPE["groups"], x.device.type == "cpu"  # the interpreter knows plain float32 alone
     dims, kind = x.dim() - 2, x.dtype
-    if PARAMS["layout"] == "channels last" and dims > 1:
-        x = x.contiguous(memory_format=torch.channels_last if dims == 2 else torch.channels_last_3d)
-    elif PARAMS["layout"] == "channels last":
-        x = x.transpose(1, 2).contiguous().transpose(1, 2)
-    w = packed(weight, groups, transposed)
+    tf32 = PARAMS["precision"] == "tf32" and kind == torch.float32 and not exact
+    last = PARAMS["layout"] == "channels last"
+    w = packed(weight, groups, transposed, tf32)
+    x = turned(x, tf32) if last else x
     if exact:
         x, w = x.float(), w.float()
     n, c, (oc, taps, _) = x.shape[0], x.shape[1] // groups, w.shape
@@ -266,14 +305,14 @@ def run(
     stride, padding, dilation = three(SHAPE["stride"], 1), three(SHAPE["padding"], 0), three(SHAPE["dilation"], 1)
     rest = three(SHAPE["output_padding"], 0)
     if transposed:
-        out = [(i - 1) * s - 2 * p + d * (k - 1) + r + 1 for i, s, p, d, k, r in zip(size, stride, padding, dilation, kernel, rest)]
+        out = [(i - 1) * s - 2 * p + d * (k - 1) + r + 1 for i, s, p, d, k, r in zip(size, stride, padding, dilation, kernel, rest, strict=True)]
     else:
-        out = [(i + 2 * p - d * (k - 1) - 1) // s + 1 for i, s, p, d, k in zip(size, stride, padding, dilation, kernel)]
-    divisors = [math.gcd(s, d) for s, d in zip(stride, dilation)]
-    inverses = [pow(d // g, -1, s // g) if transposed and s > g else 0 for s, d, g in zip(stride, dilation, divisors)]
+        out = [(i + 2 * p - d * (k - 1) - 1) // s + 1 for i, s, p, d, k in zip(size, stride, padding, dilation, kernel, strict=True)]
+    divisors = [math.gcd(s, d) for s, d in zip(stride, dilation, strict=True)]
+    inverses = [pow(d // g, -1, s // g) if transposed and s > g else 0 for s, d, g in zip(stride, dilation, divisors, strict=True)]
     window = three(SHAPE["pool"], 1) if SHAPE["pool"] else None
     lattice = window or (stride if transposed else [1, 1, 1])
-    spots = [o // s for o, s in zip(out, lattice)] if window else out
+    spots = [o // s for o, s in zip(out, lattice, strict=True)] if window else out
     y = torch.empty(n, SHAPE["channels"] or oc, *spots[3 - dims :], dtype=kind, device=x.device)
     lent, steps = placed(extras, [n, oc, *spots[3 - dims :]], y)
     edges = transposed or any(padding)
@@ -283,14 +322,14 @@ def run(
     block_n = block_n if SHAPE["across"] else min(PARAMS["block_n"], block_n)
     block_k = min(PARAMS["block_k"], max(16, triton.next_power_of_2(depth)))
     block_m = PARAMS["block_m"]
-    each = math.prod(-(-o // s) for o, s in zip(out, lattice)) if not window else math.prod(spots)
+    each = math.prod(-(-o // s) for o, s in zip(out, lattice, strict=True)) if not window else math.prod(spots)
     tiles = triton.cdiv(n * each, block_m) * triton.cdiv(oc // groups, block_n) * groups * (1 if window else math.prod(lattice))
     strides = [x.stride(0), x.stride(1), *three(list(x.stride()[2:]), 0)]
     conv_kernel[(tiles,)](
         x, w, w if bias is None else bias, *lent, y, n, c, oc // groups, groups, SHAPE["channels"], *size, *out, *strides, *kernel, *stride,
         *padding, *dilation, *divisors, *inverses, *lattice, SHAPE["kind"] if window else None, transposed, edges, *steps, bias is not None,
-        PARAMS["precision"] if x.dtype == torch.float32 and not exact else "ieee", x.stride(1) == 1 and c > 1, flat,
-        max(x.numel(), y.numel()) > 2**31 - 2**24, block_m, block_n, block_k, num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
+        PARAMS["precision"] if x.dtype == torch.float32 and not exact else "ieee", last, flat,
+        max(x.numel(), y.numel()) > 2**31 - 2**24, tf32 and not last, block_m, block_n, block_k, num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
     )
     return y
 

@@ -134,7 +134,7 @@ def _work(match: Match) -> float:
     """What the multiplications of a product or convolution take, in bytes that could have moved meanwhile on an H200."""
     if match.op == "matmul":
         a, b = match.inputs[0].shape, match.inputs[1].shape
-        return 2.0 * numel(a) * b[-1] * 0.03  # as bfloat16 parts: about 120 TFLOP/s beside 4 TB/s
+        return 2.0 * numel(a) * int(b[-1]) * 0.03  # as bfloat16 parts: about 120 TFLOP/s beside 4 TB/s
     if match.op == "conv":
         x, weight = match.inputs[0].shape, match.inputs[1].shape
         met = numel(x) * numel(weight[1:]) if match.shape["transposed"] else numel(match.space) * numel(weight[1:])
@@ -146,5 +146,5 @@ def passes(match: Match) -> int:
     """How often a match reads its operands, roughly."""
     program = match.shape.get("program")
     if program is not None and program.stats and program.columns > 32768:
-        return 1 + max(stat.level for stat in program.stats) + (program.kind == "full")
+        return 1 + max(int(stat.level) for stat in program.stats) + int(program.kind == "full")
     return 2 if match.op == "groupnorm" else 1

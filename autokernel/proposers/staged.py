@@ -70,14 +70,14 @@ def plan_template(source: str, plan: Plan, label: str = "") -> Template:
             continue
         if start is None and stage.match.op != "rows":
             raise Unmatchable(f"{stage.match.op} is not supported: no {BACKEND} starter")
-        firsts = first_rows(plan.graph, stage.match.shape["program"]) if start is None else \
+        own = first_rows(plan.graph, stage.match.shape["program"]) if start is None else \
             list(first_choices(stage.match, start.params, BACKEND))
-        tried.append(firsts)
+        tried.append(own)
         for key, choices in (SPACE if start is None else start.space).items():
-            space[f"{name}.{key}"] = [*choices, *dict.fromkeys(c[key] for c in firsts if c[key] not in choices)]
+            space[f"{name}.{key}"] = [*choices, *dict.fromkeys(c[key] for c in own if c[key] not in choices)]
     rounds = max(len(firsts) for firsts in tried)
-    firsts = tuple({f"{name}.{k}": v for name, each in zip(names, tried, strict=True) for k, v in each[min(i, len(each) - 1)].items()}
-                   for i in range(rounds))
+    firsts: tuple[Mapping[str, Any], ...] = tuple({f"{name}.{k}": v for name, each in zip(names, tried, strict=True) for k, v in each[min(i, len(each) - 1)].items()}
+                                                  for i in range(rounds))
     idea = "; ".join([*([label] if label else []), *(stage.match.idea for stage in plan.stages)])
     doc = f"{idea[0].upper()}{idea[1:]}."
 

@@ -67,7 +67,7 @@ def _splits(programs: int, columns: int, step: int) -> int:
     if programs >= FEW:
         return 1
     wanted = max(1, min(-(-4 * FEW // programs), columns // (2 * step)))
-    return max(s for s in SPACE["splits"] if s <= wanted)
+    return max(int(s) for s in SPACE["splits"] if s <= wanted)
 
 
 def rows_text(program: Program, graph: Graph, name: str, params: Choice, key: str = "") -> str:

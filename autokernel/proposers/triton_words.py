@@ -62,7 +62,7 @@ class Words:
 
     def _pairs(self) -> dict[int, int]:
         """Statistic of squares about a mean -> the statistic that gives that mean: both can be had in one pass (Welford)."""
-        program, found = self.program, {}
+        program, found = self.program, dict[int, int]()
         for number, stat in enumerate(program.stats):
             node = program.nodes[stat.expr]
             if stat.op != "sum" or node.op != "mul" or node.args[0] != node.args[1] or program.nodes[node.args[0]].op != "sub":

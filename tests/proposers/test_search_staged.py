@@ -15,8 +15,11 @@ from typing import Any
 
 import pytest
 
-HALF = ("conv2d_odd", "conv_pool_chain", "turned2d", "linear_group_norm", "linear_extras", "logsumexp")  # once more in the small types
-pytestmark = pytest.mark.timeout(400)
+HALF = ("conv2d_odd", "turned_softmax", "linear_extras", "logsumexp")  # once more in the small types
+QUICK = ("logsumexp", "conv1d", "conv2d_odd", "conv3d_minimum", "conv_pool_chain", "conv_instance_norm", "turned2d_grouped", "turned3d_pooled",
+         "separable", "linear_extras", "linear_batch_norm", "linear_softmax", "linear_pool", "summed_linear", "dropout", "constant",
+         "conv2d_odd:bfloat16", "turned_softmax:float16", "linear_extras:bfloat16")  # the rest where AUTOKERNEL_ALL_PLANS is 1
+pytestmark = pytest.mark.timeout(1600)
 
 
 def load(path: Path, name: str) -> Any:
@@ -28,25 +31,23 @@ def load(path: Path, name: str) -> Any:
     return module
 
 
-def narrowed(source: str, dtype: str) -> str:
-    """The problem with parameters and inputs of a smaller type."""
-    return source.replace("\n\n    def forward", f"; self.to(torch.{dtype})\n\n    def forward").replace(
-        "get_inputs():\n    return [", "get_inputs():\n    return [x.to(torch.%s) for x in [" % dtype).replace("]\n\n\ndef get_init", "]]\n\n\ndef get_init")
-
-
 def choices(params: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The first choice, and two that take every stage another way."""
+    """The first choice, one that walks rows and turns convolutions' inputs, and one that splits rows."""
     yield params
-    others = [{"tile": 64, "lanes": 4, "splits": 1, "layout": "channels last", "block_m": 32, "block_n": 16, "block_k": 16},
-              {"tile": 16, "lanes": 1, "splits": 3, "layout": "as it is", "block_m": 16, "block_n": 32, "block_k": 8}]
-    staged = [k for k in params if k.startswith(("rows", "conv"))]
-    for other in others if staged else ():
-        yield {k: other.get(k.partition(".")[2], v) if k in staged else v for k, v in params.items()}
+    others = [{"tile": 64, "lanes": 4, "splits": 1, "layout": "channels last", "block_m": 32, "block_n": 16, "block_k": 16}]
+    rows = any(k.startswith("rows") for k in params)
+    others += [{"tile": 16, "lanes": 1, "splits": 3}] if rows else []
+    for other in others:
+        changed = {k: other.get(k.partition(".")[2], v) if k.startswith(("rows", "conv")) else v for k, v in params.items()}
+        if changed != params:
+            yield changed
 
 
-def verdicts_of(name: str, source: str, folder: Path) -> Iterator[str]:
-    """"right" or what is wrong, for each text that the problem's templates give."""
+def verdicts_of(name: str, source: str, folder: Path, dtype: str) -> Iterator[str]:
+    """"right" or what is wrong, for each text that the problem's templates give; parameters and inputs are of `dtype`."""
     import torch
+
+    torch.set_default_dtype(getattr(torch, dtype))
 
     from autokernel.proposers.graph import read
     from autokernel.proposers.templates import starter_templates
@@ -83,14 +84,16 @@ def verdicts_of(name: str, source: str, folder: Path) -> Iterator[str]:
         yield "right" if float(over) <= 1.0 else f"{label}: {float(over):.1f} times the bound"
 
 
-NAMES = (*load(Path(__file__).with_name("problems.py"), "search_problems").STAGED, *(f"{n}:{t}" for n in HALF for t in ("float16", "bfloat16")))
+STAGED = load(Path(__file__).with_name("problems.py"), "search_problems").STAGED
+ALL = (*STAGED, *(f"{name}:{dtype}" for name in HALF for dtype in ("float16", "bfloat16")))
+NAMES = ALL if os.environ.get("AUTOKERNEL_ALL_PLANS") == "1" else QUICK
 
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     pytest.importorskip("triton")
     folder = tmp_path_factory.mktemp("staged")
-    done = subprocess.run([sys.executable, __file__, str(folder)], capture_output=True, text=True, timeout=380, check=False,
+    done = subprocess.run([sys.executable, __file__, str(folder)], capture_output=True, text=True, timeout=1500, check=False,
                           env={**os.environ, "TRITON_INTERPRET": "1"})
     assert done.returncode == 0, done.stderr[-2000:]
     return dict(line.split("\t") for line in done.stdout.splitlines() if "\t" in line)
@@ -103,11 +106,10 @@ def test_every_way_of_a_plan_is_right(name: str, verdicts: dict[str, str]) -> No
 
 
 if __name__ == "__main__":
-    staged = load(Path(__file__).with_name("problems.py"), "search_problems").STAGED
     for each in sys.argv[2:] or NAMES:
         base, _, dtype = each.partition(":")
         try:
-            said = list(verdicts_of(each.replace(":", "_"), narrowed(staged[base], dtype) if dtype else staged[base], Path(sys.argv[1])))
+            said = list(verdicts_of(each.replace(":", "_"), STAGED[base], Path(sys.argv[1]), dtype or "float32"))
         except Exception as error:
             said = [f"{type(error).__name__}: {str(error)[:300]}"]
         print(f"{each}\t{' | '.join(said)}".replace("\n", " "), flush=True)
