@@ -92,7 +92,7 @@ def on_meta(source: str, text: str, scratch: Path, launches: list[Any]) -> list[
         sys.modules[path.stem] = modules[-1]
     launches.clear()
     with torch.no_grad(), torch.device("meta"):
-        for name, module in zip(("reference", "candidate"), modules, strict=True):
+        for module in modules:
             module.__spec__.loader.exec_module(module)
         problem, candidate = modules
         model = candidate.ModelNew(*(problem.get_init_inputs() if hasattr(problem, "get_init_inputs") else []))

@@ -83,7 +83,8 @@ def problem_rows(problem: Any, only: list[str], compiled: bool, scratch: Path) -
     del model
     for template in found:
         for place, params in enumerate(template.firsts):
-            row: dict[str, Any] = {"uid": problem.uid, "template": template.name, "choice": place, "params": dict(params), "eager_ms": eager_ms}
+            row: dict[str, Any] = {"uid": problem.uid, "template": template.name, "choice": place, "params": dict(params)}
+            row["eager_ms"] = eager_ms
             try:
                 start = time.monotonic()
                 name = f"candidate_{problem.level}_{problem.id}_{len(rows)}"
@@ -92,7 +93,8 @@ def problem_rows(problem: Any, only: list[str], compiled: bool, scratch: Path) -
                 ours = candidate(*inputs)
                 torch.cuda.synchronize()
                 row["first_call_s"] = round(time.monotonic() - start, 2)
-                assert ours.shape == eager.shape and ours.dtype == eager.dtype, f"{ours.shape} {ours.dtype} is not {eager.shape} {eager.dtype}"
+                same = ours.shape == eager.shape and ours.dtype == eager.dtype
+                assert same, f"{ours.shape} {ours.dtype} is not {eager.shape} {eager.dtype}"
                 row |= {"error": off(ours, truth if truth is not None else eager), "eager_error": own, "ms": timed(candidate)}
                 del ours, candidate
             except Exception as error:  # noqa: BLE001 (whatever one choice raises is its row)

@@ -496,10 +496,11 @@ def convolutions() -> list[Case]:
     ]
     for layout in ("as it is", "channels last"):
         cases += [
-            Case(f"strided, {layout}", "conv", some((2, 16, 8, 9), (18, 16, 3, 2)), lambda x, w: F.conv2d(x, w, None, (2, 1), (1, 2), (2, 1)),
-                 two, small | {"layout": layout}, scale=64),
+            Case(f"strided, {layout}", "conv", some((2, 16, 8, 9), (18, 16, 3, 2)),
+                 lambda x, w: F.conv2d(x, w, None, (2, 1), (1, 2), (2, 1)), two, small | {"layout": layout}, scale=64),
             Case(f"transposed, {layout}", "conv", some((2, 6, 5, 4), (6, 7, 3, 4), (7,)),
-                 lambda x, w, b: F.conv_transpose2d(x, w, b, (2, 3), (1, 0), (1, 2), 1, (1, 2)), turned, small | {"layout": layout}, scale=32),
+                 lambda x, w, b: F.conv_transpose2d(x, w, b, (2, 3), (1, 0), (1, 2), 1, (1, 2)), turned,
+                 small | {"layout": layout}, scale=32),
         ]
     return [
         *cases,

@@ -67,7 +67,8 @@ def _analysis(problem: Problem, backend: str, device: str) -> dict[str, Any]:
     ceilings = _ceilings(device)
     bound, apart = seen.bound_ms(ceilings), seen.apart_ms(ceilings)
     return {"device": device, "operations": [vars(op) for op in seen.operations], **seen.facts(), "roofline_ms": bound, "apart_ms": apart,
-            "headroom": apart / bound if bound else None, "plans": list(seen.plans), "reason": seen.reason, "closed": _closed(seen, bound, apart)}
+            "headroom": apart / bound if bound else None, "closed": _closed(seen, bound, apart), "plans": list(seen.plans),
+            "reason": seen.reason}
 
 
 def _closed(seen: Analysis, bound: float, apart: float) -> bool:
@@ -78,8 +79,8 @@ def _closed(seen: Analysis, bound: float, apart: float) -> bool:
 
 def _ceilings(device: str) -> dict[str, Any]:
     """The device's measured rates, from a process of its own. Raises MissingOnMachine where they cannot be measured."""
-    done = subprocess.run([sys.executable, "-m", "autokernel.executor.ceilings", device], capture_output=True, text=True, timeout=CEILINGS_S,
-                          check=False)
+    command = [sys.executable, "-m", "autokernel.executor.ceilings", device]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=CEILINGS_S, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise MissingOnMachine(f"the rates of '{device}' could not be measured ({last}).", hint="Pass --source-only, or another --device.")

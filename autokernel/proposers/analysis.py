@@ -1,4 +1,4 @@
-"""What a problem does, from its trace: operations with their bytes and FLOPs, what must move at least, and the plan the search has for it."""
+"""What a problem does, from its trace: operations with bytes and FLOPs, what must move at least, and the plan the search has for it."""
 
 from __future__ import annotations
 
@@ -74,9 +74,11 @@ def _operation(call: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> O
     name = call["op"].removeprefix("aten.").split(".")[0]
     given, outs = _nodes([*call["args"], *call["kwargs"].values()]), call["outs"]
     bases = {nodes[n]["base"] for n in given}
-    if not outs or name in ("lift_fresh", "empty_like", "detach") or (not name.endswith("_") and all(nodes[n]["base"] in bases for n in outs)):
+    looks = not name.endswith("_") and all(nodes[n]["base"] in bases for n in outs)
+    if not outs or looks or name in ("lift_fresh", "empty", "empty_like", "detach"):
         return None
-    return Operation(name, tuple(nodes[outs[0]]["shape"]), _size(nodes, set(given)) + _size(nodes, set(outs)), _flops(name, call["args"], nodes, outs))
+    moved = _size(nodes, set(given)) + _size(nodes, set(outs))
+    return Operation(name, tuple(nodes[outs[0]]["shape"]), moved, _flops(name, call["args"], nodes, outs))
 
 
 def _flops(name: str, args: Sequence[Any], nodes: Sequence[Mapping[str, Any]], outs: Sequence[int]) -> int:

@@ -42,7 +42,8 @@ def matmul(match: Match) -> list[Choice]:
     pad = "pad" if m * n * k * batch >= 1 << 30 else "none"
     precision, other, parts = ("bf16x3", "bf16x6", 3) if k >= LONG_K else ("bf16x6", "tf32x3", 6)
     steps = k * (parts if single else 1)  # a short sum leaves its tile's output to be hidden behind another tile's sum
-    by_size = [broad, square] if not has_long_chain(match) and -(-m // 128) * -(-n // 256) * batch >= PROCESSORS and steps >= LONG_K else [square, broad]
+    roomy = not has_long_chain(match)
+    by_size = [broad, square] if roomy and -(-m // 128) * -(-n // 256) * batch >= PROCESSORS and steps >= LONG_K else [square, broad]
     if not single:
         return [{**tiles, "prepare": pad} for tiles in by_size]
     looped: Choice = {**square, "block_k": 32, "precision": precision, "prepare": pad}

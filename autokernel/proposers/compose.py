@@ -57,7 +57,8 @@ def compose(plan: Plan, starts: Sequence[Starter | None], ref: Reference, params
     before = [line for line in ref.before.split("\n") if line and line not in imports]
     whole = doc if len(doc) <= WIDTH else doc.replace("; ", ";\n")
     brief = doc if len(doc) <= WIDTH else f"Stages: {', '.join(names)}."
-    return module_text([module_head(whole, imports, before, literals), *_once(helpers), *bodies, model_class(ref, last, brief, None, lines)])
+    model = model_class(ref, last, brief, None, lines)
+    return module_text([module_head(whole, imports, before, literals), *_once(helpers), *bodies, model])
 
 
 def _once(texts: Sequence[str]) -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from autokernel.proposers.cut import substitute, with_stand_ins
-from autokernel.proposers.graph import Graph, Operand, Value, contiguous_strides, numel
+from autokernel.proposers.graph import Graph, Value, contiguous_strides, numel
 from autokernel.proposers.match import Formula, program_of
 from autokernel.proposers.program import Leaf, Program
 
@@ -25,7 +26,7 @@ class Tail:
     def formula(self, across: int | None = None) -> Formula:
         """The hook: x0 is the tile, x1, x2, x3 the extras."""
         numbers: list[int | None] = [self.core, *(number for number, _ in self.extras)]
-        return Formula(self.program, self.program.results[0], tuple([*numbers, *[None] * (1 + EXTRAS - len(numbers))]), across)
+        return Formula(self.program, self.program.results[0], (*numbers, *[None] * (1 + EXTRAS - len(numbers))), across)
 
 
 def tail(graph: Graph, root: Value, core: Value) -> Tail | None:
@@ -59,12 +60,7 @@ def merged(leaf: Leaf, space: Sequence[int], groups: Sequence[Sequence[int]]) ->
     strides = []
     for group in groups:
         sized = [d for d in group if space[d] > 1]
-        if any(leaf.strides[a] != leaf.strides[b] * space[b] for a, b in zip(sized, sized[1:], strict=False)):
+        if any(leaf.strides[a] != leaf.strides[b] * space[b] for a, b in pairwise(sized)):
             return None
         strides.append(leaf.strides[sized[-1]] if sized else 0)
     return Leaf(leaf.operand, tuple(strides), leaf.offset, leaf.dtype)
-
-
-def stand_in_operand(operand: Operand) -> bool:
-    """Whether an operand is what another stage of the same candidate gives."""
-    return operand.kind == "stage"

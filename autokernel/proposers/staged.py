@@ -76,8 +76,9 @@ def plan_template(source: str, plan: Plan, label: str = "") -> Template:
         for key, choices in (SPACE if start is None else start.space).items():
             space[f"{name}.{key}"] = [*choices, *dict.fromkeys(c[key] for c in own if c[key] not in choices)]
     rounds = max(len(firsts) for firsts in tried)
-    firsts: tuple[Mapping[str, Any], ...] = tuple({f"{name}.{k}": v for name, each in zip(names, tried, strict=True) for k, v in each[min(i, len(each) - 1)].items()}
-                                                  for i in range(rounds))
+    firsts: tuple[Mapping[str, Any], ...] = tuple(
+        {f"{name}.{k}": v for name, each in zip(names, tried, strict=True) for k, v in each[min(i, len(each) - 1)].items()}
+        for i in range(rounds))
     idea = "; ".join([*([label] if label else []), *(stage.match.idea for stage in plan.stages)])
     doc = f"{idea[0].upper()}{idea[1:]}."
 

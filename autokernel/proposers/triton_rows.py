@@ -33,7 +33,8 @@ def rows_match(graph: Graph, program: Program) -> Match:
     inputs += [("scalar", s) for s in words.scalars]
     what = "chain" if not program.stats else "/".join(dict.fromkeys(s.op for s in program.stats))
     passes = "" if len(words.levels) < 2 else f" in {len(words.levels)} passes"
-    return Match("rows", {"program": program}, tuple(inputs), program.out_shape, f"{what} over {words.rows} rows of {words.columns}{passes}")
+    idea = f"{what} over {words.rows} rows of {words.columns}{passes}"
+    return Match("rows", {"program": program}, tuple(inputs), program.out_shape, idea)
 
 
 def power_of_2(number: int) -> int:
@@ -165,8 +166,9 @@ class _Text:
             body.append(f"r{s} = {self.gathered(s, words.name(stat.expr))}")
         body += self.result(known)
         sizes = ["BLOCK_L: tl.constexpr", "BLOCK_N: tl.constexpr"]
+        arguments = ", ".join([*self.takes, "y", "lanes", "block"])
         launch = [f"assert block >= {words.columns}  # this text holds whole rows",
-                  f"{self.name}_kernel[(triton.cdiv({words.rows}, lanes),)]({', '.join([*self.takes, 'y', 'lanes', 'block'])}, {self.warps})"]
+                  f"{self.name}_kernel[(triton.cdiv({words.rows}, lanes),)]({arguments}, {self.warps})"]
         kernel = self.kernel("kernel", [*self.takes, "y", *sizes], "BLOCK_L whole rows, read once.", body)
         return "\n\n\n".join([kernel, self.launch(launch, f"{self.shape}, each in one tile; {_shape(self.program)}.")])
 
@@ -218,8 +220,10 @@ class _Text:
             inside = [*self.head(lane=False, column="start + tl.arange(0, BLOCK_N)[None, :]"), *self.result(list(known))]
             body += [f"for start in range(0, {words.columns}, BLOCK_N):", *("    " + line for line in inside)]
         sizes = ["BLOCK_L: tl.constexpr", "BLOCK_N: tl.constexpr"]
-        launch = [f"{self.name}_kernel[(triton.cdiv({words.rows}, lanes),)]({', '.join([*self.takes, 'y', 'lanes', 'block'])}, {self.warps})"]
-        kernel = self.kernel("kernel", [*self.takes, "y", *sizes], f"BLOCK_L rows, walked in {len(words.levels)} passes and a last one.", body)
+        arguments = ", ".join([*self.takes, "y", "lanes", "block"])
+        launch = [f"{self.name}_kernel[(triton.cdiv({words.rows}, lanes),)]({arguments}, {self.warps})"]
+        doc = f"BLOCK_L rows, walked in {len(words.levels)} passes and a last one."
+        kernel = self.kernel("kernel", [*self.takes, "y", *sizes], doc, body)
         return "\n\n\n".join([kernel, self.launch(launch, f"{self.shape}, walked in tiles; {_shape(self.program)}.")])
 
     def steady(self, roots: Sequence[int], known: list[int]) -> list[str]:
@@ -253,11 +257,13 @@ class _Text:
             last = level == len(words.levels) - 1 and self.program.kind == "row"
             kernels.append(self.join(level, stats, done, last))
             narrow = f"min({power_of_2(words.rows)}, max(1, 2048 // triton.next_power_of_2(splits)))"
-            launch += [f"narrow = {narrow}", f"{self.name}_join{level}[(triton.cdiv({words.rows}, narrow),)]"
-                       f"({', '.join([*self.takes, 'parts', 'stats', 'y'])}, splits, chunk, narrow, triton.next_power_of_2(splits), num_warps=4)"]
+            arguments = ", ".join([*self.takes, "parts", "stats", "y", "splits", "chunk", "narrow", "triton.next_power_of_2(splits)"])
+            launch += [f"narrow = {narrow}",
+                       f"{self.name}_join{level}[(triton.cdiv({words.rows}, narrow),)]({arguments}, num_warps=4)"]
             done += stats
         if self.program.kind == "full":
-            body = [*self.head(column="tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]"), *self.known_stats(done), *self.result([])]
+            head = self.head(column="tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]")
+            body = [*head, *self.known_stats(done), *self.result([])]
             kernels.append(self.kernel("last", [*self.takes, "stats", "y", *sizes[2:]], "One tile of the result.", body))
             launch.append(f"{self.name}_last[(tiles, triton.cdiv({words.columns}, block))]({', '.join([*self.takes, 'stats', 'y'])}, "
                           f"lanes, block, {self.warps})")
