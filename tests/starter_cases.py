@@ -320,7 +320,7 @@ def products() -> list[Case]:
             some((17, 20), (20, 18)),
             lambda a, b: (a @ b).relu(),
             params=small,
-            chain=("x0", "tl.maximum(x0, 0.0)"),
+            chain=("x0, x1, x2, x3", "tl.maximum(x0, 0.0)"),
             scale=8,
         ),
         Case("masked lower", "matmul", some((40, 24), (24, 40)), lambda a, b: (a @ b).tril(), lower, small, scale=8),
@@ -484,7 +484,39 @@ def windows() -> list[Case]:
     return [*cases, Case("times a number", "elementwise", lambda: [randn(2, 5), 2.5], lambda x, y: x * y, chain=("x0, x1", "x0 * x1"))]
 
 
-CASES = [*three_types(), *rows_and_norms(), *reductions_and_scans(), *products(), *windows()]
+def convolutions() -> list[Case]:
+    """Convolution, transposed or not, grouped, pooled, reduced over channels; the problems' own plans test the rest."""
+    small = {"block_m": 16, "block_n": 16, "block_k": 16, "precision": "bf16x6"}
+    two = {"stride": [2, 1], "padding": [1, 2], "dilation": [2, 1]}
+    turned = {"stride": [2, 3], "padding": [1, 0], "dilation": [1, 2], "output_padding": [1, 2], "transposed": True}
+    over = "x0, x1, x2, x3, inside", "tl.sum(tl.where(inside, x0 * x1, 0.0), 0, keep_dims=True)"
+    cases = [
+        Case(str(dtype).removeprefix("torch."), "conv", some((2, 5, 7, 9), (6, 5, 3, 2), (6,), dtype=dtype), F.conv2d, {}, small, scale=16)
+        for dtype in TOLERANCE
+    ]
+    for layout in ("as it is", "channels last"):
+        cases += [
+            Case(f"strided, {layout}", "conv", some((2, 16, 8, 9), (18, 16, 3, 2)),
+                 lambda x, w: F.conv2d(x, w, None, (2, 1), (1, 2), (2, 1)), two, small | {"layout": layout}, scale=64),
+            Case(f"transposed, {layout}", "conv", some((2, 6, 5, 4), (6, 7, 3, 4), (7,)),
+                 lambda x, w, b: F.conv_transpose2d(x, w, b, (2, 3), (1, 0), (1, 2), 1, (1, 2)), turned,
+                 small | {"layout": layout}, scale=32),
+        ]
+    return [
+        *cases,
+        Case("1d, grouped", "conv", some((2, 6, 19), (8, 3, 4)), lambda x, w: F.conv1d(x, w, groups=2),
+             {"stride": [1], "padding": [0], "dilation": [1], "groups": 2}, small, scale=16),
+        Case("3d, max pooled", "conv", some((1, 3, 7, 6, 8), (5, 3, 3, 2, 3), (5,)), lambda x, w, b: F.max_pool3d(F.conv3d(x, w, b), 2),
+             {"stride": [1] * 3, "padding": [0] * 3, "dilation": [1] * 3, "pool": [2, 2, 2], "kind": "max"}, small, scale=32),
+        Case("transposed, average pooled", "conv", some((1, 3, 5, 4), (3, 5, 3, 3)),
+             lambda x, w: F.avg_pool2d(F.conv_transpose2d(x, w, None, 2, 1), 2),
+             {"stride": [2, 2], "padding": [1, 1], "transposed": True, "pool": [2, 2], "kind": "avg"}, small, scale=32),
+        Case("weighed over channels", "conv", some((2, 3, 6, 5), (10, 3, 3, 3), (10,), (10, 1, 1)),
+             lambda x, w, b, e: (F.conv2d(x, w, b) * e).sum(1, True), {"across": True, "channels": 1}, small, over, scale=64),
+    ]
+
+
+CASES = [*three_types(), *rows_and_norms(), *reductions_and_scans(), *products(), *windows(), *convolutions()]
 
 
 def check(case: Case, run: Callable[..., Any], device: str) -> None:

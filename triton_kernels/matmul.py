@@ -34,9 +34,26 @@ LAUNCHED = {}
 
 
 @triton.jit
-def chain(x0):
-    """Epilogue: applied to the float32 accumulator, bias included."""
+def chain(x0, x1, x2, x3):
+    """Epilogue: applied to the float32 accumulator, bias included, with up to three more tensors or numbers."""
     return x0
+
+
+@triton.jit
+def extra(e, row, column, rows, columns, DOWN: tl.constexpr, ACROSS: tl.constexpr):
+    """One more tensor at (row, column), DOWN and ACROSS apart, in float32. DOWN -1: a number; -2: none."""
+    if DOWN == -2:
+        return 0.0
+    elif DOWN == -1:
+        return e
+    elif DOWN == 0 and ACROSS == 0:
+        return tl.load(e).to(tl.float32)
+    elif DOWN == 0:
+        return tl.load(e + column * ACROSS, mask=columns, other=0.0).to(tl.float32)
+    elif ACROSS == 0:
+        return tl.load(e + row * DOWN, mask=rows, other=0.0).to(tl.float32)
+    else:
+        return tl.load(e + row * DOWN + column * ACROSS, mask=rows & columns, other=0.0).to(tl.float32)
 
 
 @triton.jit
@@ -89,11 +106,12 @@ def prepare_kernel(
 
 @triton.jit
 def matmul_kernel(
-    a, b, bias, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    a, b, bias, e1, e2, e3, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     SAB: tl.constexpr, SAM: tl.constexpr, SAK: tl.constexpr, SBB: tl.constexpr, SBK: tl.constexpr, SBN: tl.constexpr,
     BIAS: tl.constexpr, TRIANGULAR: tl.constexpr, TRIANGULAR_INPUTS: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, SPLIT_K: tl.constexpr,
     CHUNK: tl.constexpr, BATCH: tl.constexpr,
+    D1: tl.constexpr, A1: tl.constexpr, D2: tl.constexpr, A2: tl.constexpr, D3: tl.constexpr, A3: tl.constexpr,
 ):
     """One (BLOCK_M, BLOCK_N) tile of one batch over K chunk program_id(1); SPLIT_K > 1 writes parts (SPLIT_K, BATCH, M, N).
 
@@ -152,7 +170,9 @@ def matmul_kernel(
     if SPLIT_K == 1:
         if BIAS:
             acc += tl.load(bias + rn, mask=rn < N, other=0.0).to(tl.float32)[None, :]
-        acc = chain(acc)
+        row, column, rows, columns = wide_m[:, None], wide_n[None, :], (rm < M)[:, None], (rn < N)[None, :]
+        x1, x2 = extra(e1, row, column, rows, columns, D1, A1), extra(e2, row, column, rows, columns, D2, A2)
+        acc = chain(acc, x1, x2, extra(e3, row, column, rows, columns, D3, A3))
         if TRIANGULAR is not None:
             acc = tl.where(kept(rm, rn, TRIANGULAR), acc, 0.0)
     tl.store(at, acc.to(c.dtype.element_ty), mask=inside)
@@ -160,8 +180,9 @@ def matmul_kernel(
 
 @triton.jit
 def combine_kernel(
-    parts, bias, c, M: tl.constexpr, N: tl.constexpr, TOTAL: tl.constexpr, SPLIT_K: tl.constexpr, BIAS: tl.constexpr,
+    parts, bias, e1, e2, e3, c, M: tl.constexpr, N: tl.constexpr, TOTAL: tl.constexpr, SPLIT_K: tl.constexpr, BIAS: tl.constexpr,
     TRIANGULAR: tl.constexpr, ROUND: tl.constexpr, BLOCK: tl.constexpr,
+    D1: tl.constexpr, A1: tl.constexpr, D2: tl.constexpr, A2: tl.constexpr, D3: tl.constexpr, A3: tl.constexpr,
 ):
     """Add the SPLIT_K parts, ROUND at a time, always in the same order; then bias and epilogue."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -172,7 +193,9 @@ def combine_kernel(
         acc += tl.sum(tl.load(at, mask=(part < SPLIT_K)[:, None] & (i < TOTAL)[None, :], other=0.0), 0)
     if BIAS:
         acc += tl.load(bias + i % N, mask=i < TOTAL, other=0.0).to(tl.float32)
-    acc = chain(acc)
+    row, column, mask = i // N, i % N, i < TOTAL
+    x1, x2 = extra(e1, row, column, mask, mask, D1, A1), extra(e2, row, column, mask, mask, D2, A2)
+    acc = chain(acc, x1, x2, extra(e3, row, column, mask, mask, D3, A3))
     if TRIANGULAR == "lower":
         acc = tl.where(i % N <= (i // N) % M, acc, 0.0)
     elif TRIANGULAR == "upper":
@@ -239,8 +262,20 @@ def reaches(x: torch.Tensor) -> int:
     return sum((size - 1) * stride for size, stride in zip(x.shape[1:], x.stride()[1:], strict=True))
 
 
-def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """chain(a @ b + bias): `a` (..., M, K), `b` (K, N) or (..., K, N), `bias` (N,); result (..., M, N) in the promoted dtype.
+def placed(extras: tuple[torch.Tensor | float, ...], m: int, n: int, c: torch.Tensor) -> tuple[list[torch.Tensor | float], list[int]]:
+    """Three arguments for `extra` and their six steps; `c` stands in for what is not there."""
+    lent: list[torch.Tensor | float] = []
+    steps: list[int] = []
+    for e in [*extras, *[None] * (3 - len(extras))]:
+        lent.append(c if e is None else e)
+        steps += e.expand(m, n).stride() if isinstance(e, torch.Tensor) else (-2, 0) if e is None else (-1, 0)
+    return lent, steps
+
+
+def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, *extras: torch.Tensor | float) -> torch.Tensor:
+    """chain(a @ b + bias, *extras): `a` (..., M, K), `b` (K, N) or (..., K, N), `bias` (N,); result (..., M, N) in the promoted dtype.
+
+    `extras` are up to three numbers or tensors that broadcast to the product's (rows, N); none where it is batched.
 
     Any strides: transposes are passed as views. SHAPE["triangular"] "lower" or "upper" is torch.tril or torch.triu of the result;
     SHAPE["triangular_inputs"] may be set only where both inputs are triangular the same way.
@@ -268,17 +303,18 @@ def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> t
     chunk = triton.cdiv(triton.cdiv(k, splits), block_k) * block_k
     splits = triton.cdiv(k, chunk)
     sums = torch.empty(splits, batch, m, n, dtype=torch.float32, device=a.device) if splits > 1 else c
-    extra = a if bias is None else bias.contiguous()
+    lent, steps = placed(extras, m, n, c)
+    more = a if bias is None else bias.contiguous()
     launch(
-        matmul_kernel, (tiles, splits, 1), a, b, extra, sums, m, n, k, rows, columns, *a.stride(), *b.stride(),
+        matmul_kernel, (tiles, splits, 1), a, b, more, *lent, sums, m, n, k, rows, columns, *a.stride(), *b.stride(),
         bias is not None, SHAPE["triangular"], SHAPE["triangular_inputs"], precision, max(m * n, reaches(a), reaches(b)) > 2**31 - 2**24,
-        block_m, block_n, block_k, PARAMS["group_m"], splits, chunk, batch, num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
+        block_m, block_n, block_k, PARAMS["group_m"], splits, chunk, batch, *steps, num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
     )
     if splits > 1:
         block = min(256, triton.next_power_of_2(c.numel()))
         launch(
-            combine_kernel, (triton.cdiv(c.numel(), block), 1, 1), sums, extra, c, m, n, c.numel(), splits, bias is not None,
-            SHAPE["triangular"], min(16, triton.next_power_of_2(splits)), block, num_warps=4,
+            combine_kernel, (triton.cdiv(c.numel(), block), 1, 1), sums, more, *lent, c, m, n, c.numel(), splits, bias is not None,
+            SHAPE["triangular"], min(16, triton.next_power_of_2(splits)), block, *steps, num_warps=4,
         )
     return c
 

@@ -1,9 +1,8 @@
-"""The group `autokernel kb`, and its two commands that only look: list and show."""
+"""The group `autokernel kb`, and the command that lists problems."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,10 +13,8 @@ from autokernel.cli.kb_eval_run import evaluate_run
 from autokernel.cli.kb_prompt import write_prompt
 from autokernel.cli.kb_run import run_level
 from autokernel.cli.kb_score import score_runs
+from autokernel.cli.kb_show import problem_facts, show_problem
 from autokernel.cli.options import id_list, json_option, source_option
-
-if TYPE_CHECKING:
-    from kernelbench_bridge import Problem
 
 
 @click.group()
@@ -32,6 +29,7 @@ kb.add_command(evaluate_run)
 kb.add_command(measure_baseline)
 kb.add_command(write_prompt)
 kb.add_command(score_runs)
+kb.add_command(show_problem)
 
 
 @kb.command("list")
@@ -47,7 +45,7 @@ def list_problems(level: int, problems: tuple[int, ...] | None, source: str, as_
     click.echo(loaded.why, err=True)
     for note in loaded.notes:
         click.echo(f"note: {note}", err=True)
-    rows = [_facts(problem) for problem in loaded.problems]
+    rows = [problem_facts(problem) for problem in loaded.problems]
     if as_json:
         whole = {"level": level, "origin": loaded.origin, "why": loaded.why, "notes": list(loaded.notes), "problems": rows}
         click.echo(json.dumps(whole, indent=2))
@@ -56,29 +54,3 @@ def list_problems(level: int, problems: tuple[int, ...] | None, source: str, as_
         missing = f"  missing: {', '.join(row['missing'])}" if row["missing"] else ""
         click.echo(f"{row['uid']:<7}  {row['hash']}  {row['name']}{missing}")
     return 0
-
-
-@kb.command("show")
-@click.argument("problem")
-@source_option
-@json_option
-def show_problem(problem: str, source: str, as_json: bool) -> int:
-    """Print one problem's facts on stderr and its source on stdout. PROBLEM is L1/19 or a file."""
-    from kernelbench_bridge import load_problem
-
-    found = load_problem(problem, source)
-    facts = _facts(found)
-    if as_json:
-        click.echo(json.dumps({**facts, "source": found.source}, indent=2))
-        return 0
-    for name, value in facts.items():
-        click.echo(f"{name}: {', '.join(value) or 'nothing' if isinstance(value, list) else value}", err=True)
-    click.echo(found.source, nl=not found.source.endswith("\n"))
-    return 0
-
-
-def _facts(problem: Problem) -> dict[str, Any]:
-    from kernelbench_bridge import requirements
-
-    missing = list(requirements(problem))
-    return {"uid": problem.uid, "name": problem.name, "hash": problem.hash, "origin": problem.origin, "missing": missing}

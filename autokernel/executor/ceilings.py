@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import json
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -60,3 +62,7 @@ def _best(action: Callable[[], object], device: torch.device) -> float:
             action()
             times.append(time.perf_counter() - start)
     return min(times)
+
+
+if __name__ == "__main__":  # python -m autokernel.executor.ceilings DEVICE: the rates as JSON
+    sys.stdout.write(json.dumps(measure(torch.device(sys.argv[1]))) + "\n")

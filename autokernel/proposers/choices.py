@@ -15,12 +15,14 @@ from autokernel.proposers.match import Match
 Choice = Mapping[str, Any]
 PROCESSORS = 132
 LONG_K = 1024  # from here on three bfloat16 products are off by about what eager is; the ratio grows as 1 / sqrt(K)
+LONG_CHAIN = 16  # operations of an epilogue from which on registers run out before tiles of 128 x 128 do
+WEIGHTS = {"tanh": 8, "log1p": 5, "expm1": 5, "erf": 6, "sin": 6, "cos": 6, "leaf": 0, "const": 0, "scalar": 0}  # others count one
 WORTH_SPLITTING = 300  # M * N / (M + N): products for each element of A and B that is written in parts first
 
 
 def first_choices(match: Match, params: Choice, backend: str) -> tuple[Choice, ...]:
     """Whole sets of parameters, the likeliest first, each different; `params` are the starter's own."""
-    makers = {"matmul": matmul, "softmax": softmax, "pooling": windows, "depthwise_conv": windows}
+    makers = {"conv": convolution, "matmul": matmul, "softmax": softmax, "pooling": windows, "depthwise_conv": windows}
     maker = makers.get(match.op) if backend == "triton" else None
     changes = maker(match) if maker is not None else [{}]
     made = [{**params, **{k: v for k, v in change.items() if k in params}} for change in changes]
@@ -40,7 +42,8 @@ def matmul(match: Match) -> list[Choice]:
     pad = "pad" if m * n * k * batch >= 1 << 30 else "none"
     precision, other, parts = ("bf16x3", "bf16x6", 3) if k >= LONG_K else ("bf16x6", "tf32x3", 6)
     steps = k * (parts if single else 1)  # a short sum leaves its tile's output to be hidden behind another tile's sum
-    by_size = [broad, square] if -(-m // 128) * -(-n // 256) * batch >= PROCESSORS and steps >= LONG_K else [square, broad]
+    roomy = not has_long_chain(match)
+    by_size = [broad, square] if roomy and -(-m // 128) * -(-n // 256) * batch >= PROCESSORS and steps >= LONG_K else [square, broad]
     if not single:
         return [{**tiles, "prepare": pad} for tiles in by_size]
     looped: Choice = {**square, "block_k": 32, "precision": precision, "prepare": pad}
@@ -67,3 +70,28 @@ def windows(match: Match) -> list[Choice]:
     width = match.out_shape[-1]
     wide = max(32, min(512, 1 << (width - 1).bit_length()))
     return [{}, {"block_h": max(1, 2048 // wide), "block_w": wide, "num_warps": 8}]
+
+
+def has_long_chain(match: Match) -> bool:
+    """Whether an epilogue keeps many values alive for each place of a tile."""
+    return any(sum(WEIGHTS.get(node.op, 1) for node in formula.program.nodes) > LONG_CHAIN for formula in match.hooks.values())
+
+
+def convolution(match: Match) -> list[Choice]:
+    """Tiles by the channels, TF32 first (what the library does by default), then what is right where the library did not use it."""
+    x, weight = match.inputs[0], match.inputs[1]
+    groups = match.shape["groups"]
+    inner, outer = x.shape[1] // groups, weight.shape[1 if match.shape["transposed"] else 0] // (1 if match.shape["transposed"] else groups)
+    block_n = max(16, 1 << (outer - 1).bit_length())
+    block_n = block_n if match.shape["across"] else min(block_n, 128)
+    block_m = 64 if block_n > 128 else 128
+    held = block_m * block_n * (2 if match.shape["pool"] else 1)  # a pooled tile is held beside the one that is summed
+    long = has_long_chain(match)
+    block_m, held = (64, held // 2) if long and held > 64 * 128 and not match.shape["across"] else (block_m, held)
+    warps = 8 if held > 64 * 128 or (long and held > 64 * 64) else 4
+    tiles: Choice = {"block_m": block_m, "block_n": block_n, "block_k": 32, "num_warps": warps, "num_stages": 3}
+    if x.dtype != "float32":
+        return [{**tiles, "layout": layout} for layout in ("channels last", "as it is")]
+    exact = "bf16x3" if inner * numel(weight.shape[2:]) >= LONG_K else "tf32x3"
+    turned = [{**tiles, "precision": "tf32", "layout": "channels last"}] if inner >= 16 else []
+    return [*turned, {**tiles, "precision": "tf32", "layout": "as it is"}, {**tiles, "precision": exact, "layout": "as it is"}]

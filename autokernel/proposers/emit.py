@@ -79,8 +79,10 @@ class _Renamed(ast.NodeTransformer):
 
 
 def operand_text(graph: Graph, number: int, arguments: Sequence[str]) -> str:
-    """How forward's body names an operand: an argument, or self and the parameter's path."""
+    """How forward's body names an operand: an argument, self and the parameter's path, or what an earlier stage gave."""
     operand = graph.operands[number]
+    if operand.kind == "stage":
+        return operand.name
     if operand.kind == "input":
         return arguments[operand.position]
     return "self." + ".".join(operand.name.split(".")) if all(p.isidentifier() for p in operand.name.split(".")) \
@@ -107,12 +109,13 @@ def argument_types(graph: Graph, ref: Reference) -> dict[str, str]:
             if place in tensors or place in graph.scalars}
 
 
-def model_class(ref: Reference, call: str, doc: str, types: Mapping[str, str] | None = None) -> str:
-    """The text of class ModelNew whose forward returns `call`, a tensor; `types` of its arguments where they are known."""
+def model_class(ref: Reference, call: str, doc: str, types: Mapping[str, str] | None = None, first: Sequence[str] = ()) -> str:
+    """The text of class ModelNew whose forward runs the lines `first` and returns `call`, a tensor; `types` of its arguments if known."""
     takes = ["self", *(f"{name}: {types[name]}" if types and name in types else name for name in ref.arguments)]
     construct = textwrap.indent(ref.constructor, "    ") + "\n\n" if ref.constructor else ""
     return (f'class ModelNew(nn.Module):\n    """{doc}"""\n\n{construct}'
-            f"    def forward({', '.join(takes)}){' -> torch.Tensor' if types else ''}:\n        return {call}\n")
+            f"    def forward({', '.join(takes)}){' -> torch.Tensor' if types else ''}:\n"
+            f"{''.join(f'        {line}' + chr(10) for line in first)}        return {call}\n")
 
 
 def module_text(parts: Sequence[str]) -> str:

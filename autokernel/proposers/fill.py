@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from autokernel.proposers.emit import Reference, leaf_text, model_class, module_text
+from autokernel.proposers.emit import Reference, leaf_text, model_class, module_text, operand_text
 from autokernel.proposers.graph import Graph, Unmatchable, Value
 from autokernel.proposers.hooks_cuda import chain_text
 from autokernel.proposers.hooks_triton import functions_used, hook_text
@@ -15,43 +16,61 @@ from autokernel.proposers.match import Match
 from autokernel.proposers.program import Leaf
 from autokernel.proposers.starters import Starter
 
+RESHAPED = ("matmul", "pooling", "conv")  # whose function's result may still need the problem's shape
 
-def fill(start: Starter, match: Match, graph: Graph, ref: Reference, params: Mapping[str, Any], doc: str) -> str:
-    """The candidate's text: the starter with the match's facts and these parameters in it."""
+
+@dataclass(frozen=True)
+class Pieces:
+    """A filled starter in parts: import lines, the functions of its hooks' helpers, and its own functions and constants."""
+
+    imports: tuple[str, ...]
+    helpers: str
+    rest: tuple[str, ...]
+
+
+def pieces(start: Starter, match: Match, params: Mapping[str, Any]) -> Pieces:
+    """The starter's text less its literals and its ModelNew, with the match's hooks in it."""
     tree = ast.parse(start.text)
     lines = start.text.split("\n")
     triton = "SIGNATURES" not in start.text
     hooks = {name: hook_text(name, formula) for name, formula in match.hooks.items()} if triton else {}
-    helpers = functions_used(match.hooks.values()) if hooks else ""
-    call = f"run({', '.join(_input(i, match, graph, ref) for i in match.inputs)})"
-    if match.op in ("matmul", "pooling"):
-        call += f".view({match.out_shape})"
-    pieces: list[str] = []
-    before = [line for line in ref.before.split("\n") if line and line not in start.text]
+    imports: list[str] = []
+    rest: list[str] = []
     for node in tree.body:
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))]) - 1
         text = "\n".join(lines[first:node.end_lineno])
         name = _name(node)
-        if name in ("OP", "SPACE") or _is_doc(node):
+        if name in ("OP", "SPACE", "SHAPE", "PARAMS", "ModelNew") or _is_doc(node):
             continue
-        if name == "SHAPE":
-            text = f"SHAPE = {dict(match.shape)!r}"
-        elif name == "PARAMS":
-            text = f"PARAMS = {dict(params)!r}"
-        elif name in ("CUDA_SRC", "CPP_SRC"):
+        if name in ("CUDA_SRC", "CPP_SRC"):
             text = _native(text, params, match)
-        elif name in hooks:
-            text = (helpers + "\n\n" if helpers else "") + hooks[name]
-            helpers = ""
-        elif name == "ModelNew":
-            text = model_class(ref, call, doc)
-        pieces.append(text)
-    imports = [p for p in pieces if p.startswith(("import ", "from "))]
-    literals = [p for p in pieces if p.startswith(("SHAPE =", "PARAMS ="))]
-    rest = [p for p in pieces if p not in imports and p not in literals]
-    future = [p for p in imports if "__future__" in p]
-    head = "\n\n".join([f'"""{doc}"""', *future, "\n".join([*(p for p in imports if p not in future), *before]), "\n".join(literals)])
-    return module_text([head, *rest])
+        (imports if isinstance(node, (ast.Import, ast.ImportFrom)) else rest).append(hooks.get(name, text))
+    return Pieces(tuple(imports), functions_used(match.hooks.values()) if hooks else "", tuple(rest))
+
+
+def fill(start: Starter, match: Match, graph: Graph, ref: Reference, params: Mapping[str, Any], doc: str) -> str:
+    """The candidate's text: the starter with the match's facts and these parameters in it."""
+    made = pieces(start, match, params)
+    before = [line for line in ref.before.split("\n") if line and line not in start.text]
+    literals = [*([f"SHAPE = {dict(match.shape)!r}"] if start.shape else []), f"PARAMS = {dict(params)!r}"]
+    head = module_head(doc, made.imports, before, literals)
+    return module_text([head, made.helpers, *made.rest, model_class(ref, call_text(match, graph, ref), doc)])
+
+
+def call_text(match: Match, graph: Graph, ref: Reference, function: str = "run") -> str:
+    """The expression that calls a match's function with what it reads."""
+    inputs = [_input(i, match, graph, ref) for i in match.inputs]
+    if match.op == "library":
+        return str(match.shape["call"]).format(*inputs)
+    call = f"{function}({', '.join(inputs)})"
+    return f"{call}.view({match.out_shape})" if match.op in RESHAPED else call
+
+
+def module_head(doc: str, imports: Sequence[str], before: Sequence[str], literals: Sequence[str]) -> str:
+    """Docstring, imports (of the future first) and literals of a candidate."""
+    future = [line for line in imports if "__future__" in line]
+    others = [line for line in imports if line not in future]
+    return "\n\n".join(part for part in (f'"""{doc}"""', *future, "\n".join([*others, *before]), "\n".join(literals)) if part)
 
 
 def _native(text: str, params: Mapping[str, Any], match: Match) -> str:
@@ -79,7 +98,7 @@ def _input(given: Any, match: Match, graph: Graph, ref: Reference) -> str:
     if given is None:
         return "None"
     if isinstance(given, tuple):
-        return ref.arguments[given[1]]
+        return operand_text(graph, given[1], ref.arguments) if given[0] == "operand" else ref.arguments[given[1]]
     if isinstance(given, Leaf):
         sizes = tuple(size if stride else 1 for size, stride in zip(match.space, given.strides, strict=True))
         return leaf_text(graph, given.operand, sizes, given.strides, given.offset, ref.arguments)

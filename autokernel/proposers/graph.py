@@ -21,11 +21,11 @@ class Unmatchable(Exception):
 
 @dataclass(frozen=True)
 class Operand:
-    """One tensor that a kernel reads: an input of forward (by position) or a parameter or buffer (by dotted name)."""
+    """One tensor that a kernel reads: an input of forward (by position), a parameter or buffer, or an earlier stage's result (by name)."""
 
-    kind: str  # "input" or "parameter"
-    position: int  # of the input among forward's arguments; -1 for a parameter
-    name: str  # dotted name of the parameter; "" for an input
+    kind: str  # "input", "parameter" or "stage"
+    position: int  # of the input among forward's arguments; -1 for the others
+    name: str  # dotted name of the parameter, or the variable that holds the stage's result; "" for an input
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     dtype: str
@@ -137,7 +137,11 @@ def read(trace: Mapping[str, Any]) -> Graph:
     for number, entry in enumerate(trace["inputs"]):
         if "node" in entry:
             _add_operand(operands, values, nodes, entry["node"], Operand("input", number, "", (), (), "", tuple(entry["structure"])))
+    for number, node in enumerate(nodes):
+        if "value" in node and number not in values:
+            values[number] = const(_decode(node["value"], values))
     for entry in trace["parameters"]:
+        values.pop(entry["node"], None)
         _add_operand(operands, values, nodes, entry["node"], Operand("parameter", -1, entry["name"], (), (), ""))
     for op in trace["ops"]:
         name = op["op"].removeprefix("aten.")

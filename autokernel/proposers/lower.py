@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autokernel.proposers.graph import REDUCTIONS, Graph, Unmatchable, Value, contiguous_strides, numel
+from autokernel.proposers.graph import REDUCTIONS, Graph, Unmatchable, Value, broadcast, contiguous_strides, numel
 from autokernel.proposers.program import Leaf, Node, Program, Stat
 
 MAX_NODES = 200
@@ -21,9 +21,22 @@ def row_program(graph: Graph) -> Program:
     shape = root.shape
     while root.op == "view" and _dense(root) and _dense_base(root.args[0]):
         root = root.args[0]
-    program = _plain(root) if _one_level(root) else _folded(root)
+    program = _regrouped(root) if _one_level(root) else _folded(root)
     program.out_shape, program.out_dtype = shape, graph.outputs[0].dtype
     return program
+
+
+def _regrouped(root: Value) -> Program:
+    """`_plain`, also where the formula around the reductions sees the same elements in another shape than they do."""
+    try:
+        return _plain(root)
+    except Unmatchable:
+        below = reductions_below(root)
+        space = below[0].args[0].shape if below else root.shape
+        moved = regroup(root, root.shape, space) if space != root.shape and numel(space) == numel(root.shape) else None
+        if moved is None or moved.shape != space:
+            raise
+        return _plain(moved)
 
 
 def _dense(view: Value) -> bool:
@@ -195,7 +208,7 @@ class _Lowering:
     def _view(self, value: Value, axes: tuple[int | None, ...]) -> int:
         base = value.args[0]
         if base.op == "leaf" or _dense(value):
-            split = regroup(base, value.shape) if _dense(value) else None
+            split = regroup(base, base.shape, value.shape) if _dense(value) else None
             if split is not None:
                 return self.lower(split, axes)
         wanted: list[int | None] = [None] * len(base.shape)
@@ -212,31 +225,64 @@ class _Lowering:
         return self.lower(base, tuple(wanted))
 
 
-def regroup(value: Value, shape: tuple[int, ...]) -> Value | None:
-    """`value` seen in `shape` (same elements in the same order), pushed down to its leaves; None where that cannot be said."""
-    if value.shape == shape:
-        return value
+def regroup(value: Value, old: tuple[int, ...], new: tuple[int, ...]) -> Value | None:
+    """`value`, which broadcasts to the shape `old`, seen in the shape `new` (same elements in the same order).
+
+    Pushed down to the leaves; None where that cannot be said.
+    """
     if value.op in ("const", "scalar") or (numel(value.shape) == 1 and value.op != "leaf"):
         return value
     if value.op == "leaf":
-        return _regroup_leaf(value, shape)
+        kept = (0,) * (len(old) - len(value.shape)) + tuple(
+            0 if size == 1 else stride for size, stride in zip(value.shape, value.attrs["stride"], strict=True))
+        strides = restride(old, kept, new)
+        return None if strides is None else Value("leaf", (), new, value.dtype, {**value.attrs, "stride": strides})
+    if value.op == "view" and value.shape == old and _dense(value) and _dense_base(value.args[0]):
+        base = value.args[0]
+        return base if base.shape == new else regroup(base, base.shape, new)
     if value.op in REDUCTIONS or value.op in ("view", "iota") or value.op.startswith("aten:"):
-        return None
+        return value if value.shape == old == new else None
     args = []
     for arg in value.args:
-        if arg.shape == ():
-            args.append(arg)
-            continue
-        if arg.shape != value.shape:
-            return None
-        moved = regroup(arg, shape)
+        moved = regroup(arg, old, new)
         if moved is None:
             return None
         args.append(moved)
-    return Value(value.op, tuple(args), shape, value.dtype)
+    return Value(value.op, tuple(args), broadcast(*(a.shape for a in args)), value.dtype)
 
 
-def _regroup_leaf(leaf: Value, shape: tuple[int, ...]) -> Value | None:
-    if leaf.attrs["stride"] != contiguous_strides(leaf.shape):
-        return None
-    return Value("leaf", (), shape, leaf.dtype, {**leaf.attrs, "stride": contiguous_strides(shape)})
+def restride(old: Sequence[int], strides: Sequence[int], new: Sequence[int]) -> tuple[int, ...] | None:
+    """The strides of a tensor of shape `old` seen in shape `new`, without a copy; None where there are none."""
+    before = [(size, stride) for size, stride in zip(old, strides, strict=True) if size != 1]
+    made: list[int] = []
+    places = list(new)
+    while places:
+        if places[0] == 1:
+            made.append(0)
+            places.pop(0)
+            continue
+        if not before:
+            return None
+        (total, step), wanted, run = before.pop(0), places.pop(0), 1
+        sizes = [wanted]
+        while total != wanted:
+            if total < wanted:
+                if not before:
+                    return None
+                size, inner = before.pop(0)
+                if step != inner * size:
+                    return None
+                total, step = total * size, inner
+            else:
+                while places and places[0] == 1:
+                    sizes.append(places.pop(0))
+                if not places:
+                    return None
+                sizes.append(places.pop(0))
+                wanted *= sizes[-1]
+        group = []
+        for size in reversed(sizes):
+            group.append(step * run if size != 1 else 0)
+            run *= size
+        made += reversed(group)
+    return tuple(made)

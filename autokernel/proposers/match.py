@@ -17,11 +17,15 @@ from autokernel.proposers.program import Leaf, Program
 
 @dataclass(frozen=True)
 class Formula:
-    """An expression of a program as the body of a starter's hook; `arguments` are nodes that come in as x0, x1, ..."""
+    """An expression of a program as the body of a starter's hook; `arguments` are nodes that come in as x0, x1, ..., None: not read.
+
+    `across`: the axis of the hook's tile along which the program's statistics are gathered, None where it has none.
+    """
 
     program: Program
     result: int
-    arguments: tuple[int, ...]
+    arguments: tuple[int | None, ...]
+    across: int | None = None
 
 
 @dataclass(frozen=True)

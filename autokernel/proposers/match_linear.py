@@ -5,33 +5,76 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from autokernel.proposers.graph import Graph, Unmatchable, Value, contiguous_strides, numel, point, reduce
-from autokernel.proposers.lower import row_program
+from autokernel.proposers.cut import nearest
+from autokernel.proposers.graph import Graph, Value, contiguous_strides, numel, point, reduce
 from autokernel.proposers.match import Formula, Match, call, program_of, reduction, whole_operand
+from autokernel.proposers.match_tail import merged, tail
+from autokernel.proposers.program import Leaf
 
 
 def matmul(graph: Graph, root: Value) -> Match | None:
-    """mm, bmm, addmm (through views), then triu or tril or a pointwise formula of the product alone."""
+    """mm, bmm, addmm (through views), then triu or tril, or a pointwise formula of the product and up to three other tensors."""
     triangle = call(root, "triu", "tril")
     inner = root
     if triangle is not None and triangle[0][1:] in ((), (0,)):
         inner = triangle[0][0]
-    core, epilogue = _product_below(graph, inner)
+    core = _product_below(inner)
     if core is None:
         return None
-    found = call(core, "mm", "bmm", "addmm")
+    found = call(core, *PRODUCTS)
     assert found is not None
     bias, a, b = found[0] if len(found[0]) == 3 else (None, *found[0])
     if (bias is not None and (len(bias.shape) != 1 or found[1])) or not all(v.op == "leaf" for v in (a, b) + ((bias,) if bias else ())):
         return None
-    if b.shape[-1] == 1 or a.shape[-2] == 1 or (triangle is not None and (epilogue is not None or len(a.shape) != 2)):
+    if b.shape[-1] == 1 or a.shape[-2] == 1 or (triangle is not None and (inner is not core or len(a.shape) != 2)):
         return None  # a vector: no tiles to win from
     name = root.attrs["call"].name.split(".")[0] if triangle is not None else None
     same = name is not None and all(name in graph.operands[v.attrs["operand"]].structure and whole_operand(graph, v) for v in (a, b))
     shape = {"triangular": {"triu": "upper", "tril": "lower"}.get(name or ""), "triangular_inputs": same}
     idea = "product, float32 as bf16 parts on tensor cores" + (", zero tiles skipped" if triangle is not None else "")
-    inputs = (a, b) if bias is None else (a, b, bias)
-    return Match("matmul", shape, inputs, root.shape, idea, {"chain": epilogue} if epilogue is not None else {})
+    plain: tuple[Any, ...] = (a, b) if bias is None else (a, b, bias)
+    if _same_elements(inner, core):
+        return Match("matmul", shape, plain, root.shape, idea)
+    after = _epilogue(graph, inner, core)
+    if after is None:
+        return None
+    epilogue, extras = after
+    if not extras:
+        return Match("matmul", shape, plain, root.shape, f"{idea}, chain in the epilogue", {"chain": epilogue})
+    space = (numel(core.shape[:-1]), core.shape[-1])
+    return Match("matmul", shape, (a, b, bias, *extras), root.shape, f"{idea}, chain in the epilogue", {"chain": epilogue}, space)
+
+
+PRODUCTS = ("mm", "bmm", "addmm")
+
+
+def _same_elements(root: Value, core: Value) -> bool:
+    """Whether `root` is `core` or a contiguous reshape of it."""
+    return dense_base(root) is core
+
+
+def _product_below(root: Value) -> Value | None:
+    """The one product that `root` is made from."""
+    found = nearest(root, PRODUCTS)
+    return found[0] if len(found) == 1 else None
+
+
+def _epilogue(graph: Graph, root: Value, core: Value) -> tuple[Formula, list[Any]] | None:
+    """`root` as a pointwise formula of `core`, and what else it reads, seen as (rows, columns) of the product."""
+    after = tail(graph, root, core)
+    if after is None or after.program.stats or (after.extras and len(core.shape) != 2):
+        return None
+    space, columns = after.program.space, core.shape[-1]
+    extras: list[Any] = []
+    for _, extra in after.extras:
+        if isinstance(extra, Leaf):
+            ends = [d for d in range(len(space)) if numel(space[d:]) == columns]
+            split = merged(extra, space, [range(ends[-1]), range(ends[-1], len(space))]) if ends else None
+            if split is None:
+                return None
+            extra = split
+        extras.append(extra)
+    return after.formula(), extras
 
 
 def matrix_vector(graph: Graph, root: Value) -> Match | None:
@@ -50,50 +93,6 @@ def matrix_vector(graph: Graph, root: Value) -> Match | None:
     total = reduce("sum", point("mul", matrix, seen, dtype=matrix.dtype), [1 if column else 0], len(b.shape) == 2)
     made = reduction(graph, total)
     return replace(made, idea="product with a vector as a split reduction", out_shape=root.shape) if made is not None else None
-
-
-def _product_below(graph: Graph, root: Value) -> tuple[Value | None, Formula | None]:
-    """The product that `root` is a view or a pointwise formula of, and that formula."""
-    value = root
-    while value.op == "view" and value.attrs["offset"] == 0 and value.attrs["stride"] == contiguous_strides(value.shape) \
-            and numel(value.shape) == numel(value.args[0].shape):
-        value = value.args[0]
-    if call(value, "mm", "bmm", "addmm") is not None:
-        return value, None
-    products: dict[int, Value] = {}
-    replaced = _with_leaf(value, products, len(graph.operands))
-    if len(products) != 1 or replaced is None:
-        return None, None
-    product = next(iter(products.values()))
-    stand_in = graph.operands[0].__class__("input", -1, "", product.shape, contiguous_strides(product.shape), product.dtype)
-    try:
-        program = row_program(Graph((*graph.operands, stand_in), (replaced,), (), (), graph.input_count, True))
-    except Unmatchable:
-        return None, None
-    leaves = [n for n, node in enumerate(program.nodes) if node.op in ("leaf", "scalar")]
-    if program.stats or len(leaves) != 1 or program.leaves[0].operand != len(graph.operands):
-        return None, None
-    return product, Formula(program, program.results[0], (leaves[0],))
-
-
-def _with_leaf(value: Value, products: dict[int, Value], operand: int, seen: dict[int, Value] | None = None) -> Value | None:
-    """`value` with matrix products replaced by leaves; None where something opaque remains."""
-    seen = {} if seen is None else seen
-    if id(value) in seen:
-        return seen[id(value)]
-    if call(value, "mm", "bmm", "addmm") is not None:
-        products[id(value)] = value
-        leaf = Value("leaf", (), value.shape, value.dtype, {"operand": operand, "stride": contiguous_strides(value.shape), "offset": 0})
-        seen[id(value)] = leaf
-        return leaf
-    if value.op.startswith("aten:"):
-        return None
-    args = [_with_leaf(a, products, operand, seen) for a in value.args]
-    if any(a is None for a in args):
-        return None
-    made = Value(value.op, tuple(a for a in args if a is not None), value.shape, value.dtype, value.attrs) if value.args else value
-    seen[id(value)] = made
-    return made
 
 
 def diagonal(graph: Graph, root: Value) -> Match | None:
@@ -132,7 +131,7 @@ def _argument(args: tuple[Any, ...], kwargs: Any, place: int, name: str, default
     return args[place] if len(args) > place else kwargs.get(name, default)
 
 
-def _dense_base(value: Value) -> Value:
+def dense_base(value: Value) -> Value:
     """What a contiguous reshape of a computed value was made from."""
     while value.op == "view" and value.attrs["stride"] == contiguous_strides(value.shape):
         if numel(value.shape) != numel(value.args[0].shape):
@@ -141,11 +140,13 @@ def _dense_base(value: Value) -> Value:
     return value
 
 
-def pooling(graph: Graph, root: Value) -> Match | None:
-    """max_pool and avg_pool in 1 to 3 dimensions; 1D comes as 2D of height 1."""
-    core = _dense_base(root)
-    found = call(core, "max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool2d", "avg_pool3d")
-    if found is None or found[0][0].op != "leaf" or found[0][0].attrs["stride"] != contiguous_strides(found[0][0].shape):
+POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool2d", "avg_pool3d")
+
+
+def windows_of(core: Value) -> tuple[Value, dict[str, Any]] | None:
+    """What a pooling call pools, and how: kind, kernel, stride, padding, dilation, ceil_mode, count_include_pad; None for other values."""
+    found = call(core, *POOLS)
+    if found is None:
         return None
     args, kwargs = found
     kind = "max" if "max" in core.attrs["call"].name else "avg"
@@ -163,9 +164,17 @@ def pooling(graph: Graph, root: Value) -> Match | None:
     counted = True if kind == "max" else bool(_argument(args, kwargs, 5, "count_include_pad", True))
     if kind == "avg" and _argument(args, kwargs, 6, "divisor_override", None) is not None:
         return None
-    shape = {"kind": kind, "kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "ceil_mode": ceil,
-             "count_include_pad": counted}
-    return Match("pooling", shape, (args[0],), root.shape, f"{kind} pooling, windows overlap in the cache, no indices stored")
+    return args[0], {"kind": kind, "kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "ceil_mode": ceil,
+                     "count_include_pad": counted}
+
+
+def pooling(graph: Graph, root: Value) -> Match | None:
+    """max_pool and avg_pool in 1 to 3 dimensions; 1D comes as 2D of height 1."""
+    found = windows_of(dense_base(root))
+    if found is None or found[0].op != "leaf" or found[0].attrs["stride"] != contiguous_strides(found[0].shape):
+        return None
+    x, shape = found
+    return Match("pooling", shape, (x,), root.shape, f"{shape['kind']} pooling, windows overlap in the cache, no indices stored")
 
 
 def depthwise(graph: Graph, root: Value) -> Match | None:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from autokernel.proposers import ProblemLike, starting_text
 from autokernel.proposers.graph import Unmatchable
-from autokernel.proposers.templates import Template, templates
+from autokernel.proposers.template import Template
+from autokernel.proposers.templates import templates
 from autokernel.records import Candidate, Evaluation
 
 if TYPE_CHECKING:

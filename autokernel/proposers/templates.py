@@ -19,25 +19,10 @@ from autokernel.proposers.fits import adapt
 from autokernel.proposers.graph import Graph, Unmatchable, Value, read
 from autokernel.proposers.lower import row_program
 from autokernel.proposers.program import Program
+from autokernel.proposers.staged import staged_templates
 from autokernel.proposers.starters import starter, starters
+from autokernel.proposers.template import Template
 from autokernel.proposers.tracer import TRACER
-
-
-@dataclass(frozen=True)
-class Template:
-    """One way to write a problem's kernel: the parameters it is first tried with, their choices, and the text for any choice."""
-
-    name: str
-    builder: str
-    idea: str  # one line for the note
-    firsts: tuple[Mapping[str, Any], ...]  # whole sets of parameters, the likeliest first
-    space: Mapping[str, list[Any]]
-    render: Callable[[Mapping[str, Any]], str]
-
-    @property
-    def params(self) -> Mapping[str, Any]:
-        """The very first choice."""
-        return self.firsts[0]
 
 
 def family(program: Program) -> str:
@@ -109,6 +94,12 @@ def starter_templates(source: str, graph: Graph, backend: str) -> list[Template]
     if len(graph.outputs) != 1 or not graph.single:
         raise Unmatchable("forward must return one tensor")
     found = match.first(MATCHERS, graph, graph.outputs[0])
+    if found is None and backend == "triton":
+        try:
+            return staged_templates(source, graph, MATCHERS)
+        except Unmatchable as met:
+            opaque = first_opaque(graph.outputs[0])
+            raise Unmatchable(opaque if opaque != NOTHING_OPAQUE else str(met)) from None
     if found is None:
         raise Unmatchable(first_opaque(graph.outputs[0]))
     chosen = next((s for s in starters(backend).values() if s.op == found.op), None)
@@ -126,6 +117,9 @@ def starter_templates(source: str, graph: Graph, backend: str) -> list[Template]
     return [Template(f"{backend} {chosen.name}", backend, f"{found.op}: {found.idea}", firsts, space, render)]
 
 
+NOTHING_OPAQUE = "no starter for this combination of operations"
+
+
 def first_opaque(root: Value) -> str:
     """The operation nearest to the output that no starter knows."""
     seen: set[int] = set()
@@ -136,7 +130,7 @@ def first_opaque(root: Value) -> str:
             return value.op.removeprefix("aten:")
         queue += [a for a in value.args if id(a) not in seen]
         seen |= {id(a) for a in value.args}
-    return "no starter for this combination of operations"
+    return NOTHING_OPAQUE
 
 
 def templates(source: str, backend: str, device: str) -> list[Template]:

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 FORMAT = "trace/1"
 _FIRST = """
@@ -45,7 +45,8 @@ class Untraceable(Exception):
 class Recorder(TorchDispatchMode):
     """Records every aten call on fake tensors as {op, args, kwargs, outs}, with tensors named by node number.
 
-    A node is one value with shape, stride, offset (elements) and the node that owns its storage. An in-place call gives its target a
+    A node is one value with shape, stride, offset (elements) and the node that owns its storage, and its value where that is a constant
+    number that no call gave. An in-place call gives its target a
     new node when the target owns its whole storage; in-place calls through views raise Untraceable.
     """
 
@@ -71,6 +72,9 @@ class Recorder(TorchDispatchMode):
         owner = self._owners.setdefault(storage._cdata, number)
         self.nodes.append({"shape": list(tensor.shape), "stride": list(tensor.stride()), "offset": int(tensor.storage_offset()),
                            "dtype": str(tensor.dtype).removeprefix("torch."), "base": owner})
+        value = _value_of(tensor)
+        if value is not None:
+            self.nodes[-1]["value"] = self.encode(value)
         self._ids[id(tensor)] = number
         return number
 
@@ -111,6 +115,15 @@ class Recorder(TorchDispatchMode):
         written = func._schema.is_mutable and not results
         self.ops.append({"op": str(func), "args": encoded[0], "kwargs": encoded[1], "outs": outs, "mutates": bool(written)})
         return result
+
+
+def _value_of(tensor: torch.Tensor) -> Any:
+    """The number in a tensor of no dimensions that forward makes out of a constant; None for other tensors."""
+    real = getattr(tensor, "constant", None) if isinstance(tensor, FakeTensor) else tensor if type(tensor) is torch.Tensor else None
+    if real is None or real.dim() or real.device.type != "cpu" or real.is_complex():
+        return None
+    with _disable_current_modes():
+        return real.item()
 
 
 def trace(source: str) -> dict[str, Any]:

@@ -65,3 +65,83 @@ OTHERS = {
     "attention": problem("q, k, v: return F.scaled_dot_product_attention(q, k, v)",
                          "torch.randn(1, 2, 20, 16), torch.randn(1, 2, 20, 16), torch.randn(1, 2, 20, 16)"),
 }
+
+
+def conv(kind: str, *arguments: str) -> str:
+    """A constructor with one convolution, self.c."""
+    return f"self.c = nn.{kind}({', '.join(arguments)})"
+
+
+# chains of stages: what is planned as several kernels, or as one with more than its first operation in it
+STAGED = {
+    "logsumexp": ROWS["logsumexp"],
+    "conv1d": problem("x: return self.c(x)", "torch.randn(2, 5, 23)", conv("Conv1d", "5", "7", "3", "stride=2", "dilation=3", "padding=2")),
+    "conv2d_odd": problem("x: return torch.relu(self.c(x)) + self.b", "torch.randn(2, 3, 9, 11)",
+                          conv("Conv2d", "3", "20", "(3, 5)") + "; self.b = nn.Parameter(torch.randn(20, 1, 1))"),
+    "conv2d_wide": problem("x: return self.c(x)", "torch.randn(1, 16, 6, 7)",
+                           conv("Conv2d", "16", "18", "3", "stride=(2, 1)", "padding=1")),
+    "conv2d_grouped": problem("x: return self.c(x)", "torch.randn(2, 6, 7, 8)", conv("Conv2d", "6", "9", "3", "groups=3", "dilation=2")),
+    "conv3d_minimum": problem("x: return torch.tanh(torch.min(self.c(x), dim=1, keepdim=True)[0])", "torch.randn(1, 3, 5, 6, 7)",
+                              conv("Conv3d", "3", "10", "(3, 2, 3)")),
+    "conv3d_softmax_pools": problem("x: return self.p(self.p(torch.softmax(self.c(x), dim=1)))", "torch.randn(1, 3, 10, 9, 11)",
+                                    conv("Conv3d", "3", "6", "3") + "; self.p = nn.MaxPool3d(2)"),
+    "conv_pool_chain": problem("x: return F.mish(self.p(F.hardswish(self.c(x) - 0.5)))", "torch.randn(2, 4, 9, 10)",
+                               conv("Conv2d", "4", "5", "3") + "; self.p = nn.MaxPool2d(2)"),
+    "conv_average": problem("x: return torch.sum(torch.sigmoid(self.p(self.c(x))), dim=[1, 2, 3])", "torch.randn(2, 4, 13, 10)",
+                            conv("Conv2d", "4", "5", "3") + "; self.p = nn.AvgPool2d(3)"),
+    "conv_group_norm": problem("x: y = self.c(x); return torch.logsumexp(y + F.hardswish(torch.tanh(self.n(y))), dim=1, keepdim=True)",
+                               "torch.randn(2, 3, 8, 7)", conv("Conv2d", "3", "8", "3") + "; self.n = nn.GroupNorm(4, 8)"),
+    "conv_instance_norm": problem("x: return self.n(self.c(x)) / 2.0", "torch.randn(2, 3, 9, 8)",
+                                  conv("Conv2d", "3", "5", "3") + "; self.n = nn.InstanceNorm2d(5)"),
+    "conv_batch_norm": problem("x: y = self.n(F.softplus(self.c(x))); return y - torch.mean(y, dim=(2, 3), keepdim=True)",
+                               "torch.randn(3, 3, 9, 8)", conv("Conv2d", "3", "5", "3") + "; self.n = nn.BatchNorm2d(5)"),
+    "conv_residual": problem("x, r: y = self.c(x) + r; return y * F.hardswish(y)", "torch.randn(2, 4, 5, 6), torch.randn(2, 6, 5, 6)",
+                             conv("Conv2d", "4", "6", "3", "padding=1")),
+    "turned1d": problem("x: return self.c(x)", "torch.randn(2, 5, 13)",
+                        conv("ConvTranspose1d", "5", "7", "3", "stride=2", "dilation=3", "padding=1", "output_padding=1")),
+    "turned2d": problem("x: return torch.tanh(self.c(x) - self.b)", "torch.randn(2, 6, 5, 7)",
+                        conv("ConvTranspose2d", "6", "9", "4", "stride=2", "padding=1", "output_padding=1")
+                        + "; self.b = nn.Parameter(torch.randn(9, 1, 1))"),
+    "turned2d_grouped": problem("x: return self.c(x)", "torch.randn(1, 6, 5, 7)",
+                                conv("ConvTranspose2d", "6", "8", "(3, 5)", "stride=(2, 3)", "padding=(1, 2)", "dilation=(2, 1)",
+                                     "groups=2")),
+    "turned2d_gaps": problem("x: return self.c(x)", "torch.randn(1, 4, 5, 6)", conv("ConvTranspose2d", "4", "3", "1", "stride=2")),
+    "turned2d_shared": problem("x: return self.c(x)", "torch.randn(1, 4, 5, 6)",
+                               conv("ConvTranspose2d", "4", "3", "3", "stride=4", "dilation=2")),
+    "turned3d": problem("x: return self.c(x)", "torch.randn(1, 3, 4, 5, 3)",
+                        conv("ConvTranspose3d", "3", "4", "(3, 2, 5)", "padding=(1, 0, 2)")),
+    "turned3d_pooled": problem("x: return (self.p(self.c(x) * self.s) + self.b) * 2.0", "torch.randn(1, 3, 4, 3, 5)",
+                               conv("ConvTranspose3d", "3", "4", "3", "stride=2", "padding=1")
+                               + "; self.p = nn.AvgPool3d(2); self.s = nn.Parameter(torch.tensor(0.5)); "
+                               "self.b = nn.Parameter(torch.randn(4, 1, 1, 1))"),
+    "turned_softmax": problem("x: return torch.sigmoid(torch.softmax(self.c(x), dim=1) + self.b)", "torch.randn(1, 4, 5, 6)",
+                              conv("ConvTranspose2d", "4", "6", "3", "stride=2") + "; self.b = nn.Parameter(torch.randn(6, 1, 1))"),
+    "turned_layer_norm": problem("x: return F.gelu(self.p(self.n(self.c(x) + 1.0)))", "torch.randn(1, 3, 4, 5, 6)",
+                                 conv("ConvTranspose3d", "3", "4", "3", "padding=1")
+                                 + "; self.n = nn.LayerNorm((6,)); self.p = nn.AvgPool3d(2)"),
+    "separable": problem("x: return self.d(self.c(x))", "torch.randn(2, 5, 8, 9)",
+                         conv("Conv2d", "5", "5", "3", "groups=5", "padding=1") + "; self.d = nn.Conv2d(5, 12, 1)"),
+    "linear_extras": problem("x: y = self.fc(x) * self.s; return torch.min(y, self.c) - self.c + torch.sigmoid(y)", "torch.randn(17, 33)",
+                             "self.fc = nn.Linear(33, 18); self.s = nn.Parameter(torch.randn(18)); "
+                             "self.c = nn.Parameter(torch.tensor(0.3))"),
+    "linear_group_norm": problem("x: return F.hardtanh(self.n(self.fc(x)), -1.5, 1.5)", "torch.randn(9, 33)",
+                                 "self.fc = nn.Linear(33, 24); self.n = nn.GroupNorm(4, 24)"),
+    "linear_batch_norm": problem("x: y = (self.n(self.fc(x)) + self.b) / 2.0; return y * torch.sigmoid(y)", "torch.randn(37, 33)",
+                                 "self.fc = nn.Linear(33, 24); self.n = nn.BatchNorm1d(24); self.b = nn.Parameter(torch.randn(1))"),
+    "linear_softmax": problem("x: return torch.softmax(F.gelu(self.fc(x)), dim=1)", "torch.randn(9, 33)", "self.fc = nn.Linear(33, 24)"),
+    "linear_instance_norm": problem("x, y: z = self.n(self.fc(x).unsqueeze(1).unsqueeze(1)).squeeze(1).squeeze(1) + y; return z * y",
+                                    "torch.randn(9, 33), torch.randn(9, 24)",
+                                    "self.fc = nn.Linear(33, 24); self.n = nn.InstanceNorm2d(24)"),
+    "linear_pool": problem("x: return torch.sum(self.p(self.fc(x).unsqueeze(1)).squeeze(1), dim=1) * 0.5", "torch.randn(9, 33)",
+                           "self.fc = nn.Linear(33, 24); self.p = nn.MaxPool1d(2)"),
+    "two_linears": problem("x: return torch.logsumexp(self.g(torch.sigmoid(self.f(x))), dim=1)", "torch.randn(19, 33)",
+                           "self.f = nn.Linear(33, 40); self.g = nn.Linear(40, 24)"),
+    "summed_product": problem("x: return torch.sum(torch.matmul(x, self.w.T) / 2, dim=1, keepdim=True) * 1.5", "torch.randn(9, 33)",
+                              "self.w = nn.Parameter(torch.randn(20, 33))"),
+    "summed_linear": problem("x: y = torch.mean(self.fc(x) - self.s, dim=1, keepdim=True); return F.gelu(torch.logsumexp(y, 1, True)) + x",
+                             "torch.randn(9, 33)", "self.fc = nn.Linear(33, 20); self.s = nn.Parameter(torch.randn(20))"),
+    "dropout": problem("x: return torch.softmax(self.d(self.fc(x)), dim=1)", "torch.randn(9, 33)",
+                       "self.fc = nn.Linear(33, 20); self.d = nn.Dropout(0.25)"),
+    "constant": problem("x: return F.gelu(torch.min(self.c(x) + 0.5, torch.tensor(0.25))) * 2", "torch.randn(2, 3, 7, 6)",
+                        conv("Conv2d", "3", "5", "3")),
+}
