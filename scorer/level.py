@@ -20,6 +20,7 @@ class OpponentScore:
     fast_p: Rates  # by threshold, over the level less its unscorable problems
     fast_p_whole_level: Rates  # the same over every problem of the level
     fast_p_low: Rates  # as fast_p, counting only problems whose interval lies above the threshold
+    fast_p_without_weak: Rates  # as fast_p, over the level less its unscorable and its weak problems
     geometric_mean: float | None  # over the problems that are right and timed against this opponent
     timed: int  # how many those are
     untimed: tuple[str, ...]  # right, but not timed against this opponent; they count as failed here
@@ -31,6 +32,7 @@ class OpponentScore:
             "fast_p": _keyed(self.fast_p),
             "fast_p_whole_level": _keyed(self.fast_p_whole_level),
             "fast_p_low": _keyed(self.fast_p_low),
+            "fast_p_without_weak": _keyed(self.fast_p_without_weak),
             "geometric_mean": self.geometric_mean,
             "timed": self.timed,
             "untimed": list(self.untimed),
@@ -46,6 +48,7 @@ class LevelScore:
     uids: Mapping[str, tuple[str, ...]]  # by status, every problem of the level exactly once
     correctness: float | None  # right ones over the denominator
     correctness_whole_level: float  # right ones over the whole level
+    weak: tuple[str, ...]  # those that are scored though an answer without work passes on their own inputs
     coverage: float  # problems with a verdict (correct, failed or unscorable) over the whole level
     opponents: Mapping[str, OpponentScore]  # those that anything was timed against; "best" only beside both others
 
@@ -56,6 +59,7 @@ class LevelScore:
             "denominator": self.denominator,
             "counts": {status: len(names) for status, names in self.uids.items()},
             "uids": {status: list(names) for status, names in self.uids.items()},
+            "weak": list(self.weak),
             "correctness": self.correctness,
             "correctness_whole_level": self.correctness_whole_level,
             "coverage": self.coverage,
@@ -87,14 +91,16 @@ def score_level(level_uids: Sequence[str], results: Iterable[ProblemResult]) -> 
     level_size = sum(map(len, uids.values()))
     denominator = level_size - len(uids[UNSCORABLE])
     right = [by_uid[uid] for uid in uids[CORRECT]]
+    weak = tuple(uid for uid in dict.fromkeys(level_uids) if uid in by_uid and by_uid[uid].weak and by_uid[uid].status != UNSCORABLE)
     return LevelScore(
         level_size=level_size,
         denominator=denominator,
         uids=uids,
         correctness=len(right) / denominator if denominator else None,
         correctness_whole_level=len(right) / level_size,
+        weak=weak,
         coverage=sum(len(uids[status]) for status in JUDGED) / level_size,
-        opponents={name: _against(name, right, denominator, level_size) for name in _opponents(right)},
+        opponents={name: _against(name, right, denominator, level_size, len(weak)) for name in _opponents(right)},
     )
 
 
@@ -105,14 +111,16 @@ def _opponents(right: Sequence[ProblemResult]) -> tuple[str, ...]:
     return (*(name for name in (EAGER, COMPILE) if name in timed), *both, *sorted(timed - {EAGER, COMPILE, BEST}))
 
 
-def _against(opponent: str, right: Sequence[ProblemResult], denominator: int, level_size: int) -> OpponentScore:
+def _against(opponent: str, right: Sequence[ProblemResult], denominator: int, level_size: int, weak: int) -> OpponentScore:
     timed = [speedup for result in right if (speedup := result.speedup_against(opponent)) is not None]
+    strong = [speedup for result in right if not result.weak and (speedup := result.speedup_against(opponent)) is not None]
     lows = [low for result in right if (low := result.low_against(opponent)) is not None]
     return OpponentScore(
         against=opponent,
         fast_p={p: fast_p(timed, p, denominator) for p in THRESHOLDS},
         fast_p_whole_level={p: fast_p(timed, p, level_size) for p in THRESHOLDS},
         fast_p_low={p: fast_p(lows, p, denominator) for p in THRESHOLDS},
+        fast_p_without_weak={p: fast_p(strong, p, denominator - weak) for p in THRESHOLDS},
         geometric_mean=geometric_mean(timed),
         timed=len(timed),
         untimed=tuple(result.uid for result in right if result.speedup_against(opponent) is None),

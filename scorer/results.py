@@ -31,6 +31,7 @@ class ProblemResult:
     speedup: Mapping[str, float] = field(default_factory=dict)  # by opponent: "eager", "compile"; 2.0 = twice as fast
     interval: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # by opponent: (low, high), same unit
     reason: str = ""
+    weak: bool = False  # an answer without work passes on the problem's own inputs: scored, and shown without as well
     no_baseline: tuple[str, ...] = ()  # opponents that cannot run this problem's reference, e.g. ("compile",)
     problem_hash: str = ""  # of the problem's source; results with different ones are not the same problem's
     created: str = ""  # ISO 8601 in UTC, all in one format; the newer of two results of a problem counts

@@ -99,3 +99,14 @@ def test_what_cannot_be_scored_is_refused(uids, results, says):
 def test_impossible_results_cannot_be_built(status, speedup, interval):
     with pytest.raises(ScorerError, match="must"):
         ProblemResult("L1/1", status, speedup, interval)
+
+
+def test_weak_problems_are_scored_and_shown_without():
+    results = [ProblemResult("L1/1", "correct", speedup={"eager": 3.0}, weak=True),
+               ProblemResult("L1/2", "correct", speedup={"eager": 0.5}),
+               ProblemResult("L1/3", "failed", weak=True), ProblemResult("L1/4", "unscorable", weak=True)]
+    score = score_level([f"L1/{number}" for number in range(1, 5)], results)
+    assert score.weak == ("L1/1", "L1/3") and score.denominator == 3
+    eager = score.opponents["eager"]
+    assert (eager.fast_p[1.0], eager.fast_p_without_weak[1.0], eager.fast_p_without_weak[0.0]) == (1 / 3, 0.0, 1.0)
+    assert score.to_json()["weak"] == ["L1/1", "L1/3"]

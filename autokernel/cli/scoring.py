@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from autokernel.cli.layout import ids, wrapped
 from autokernel.errors import UsageError
-from autokernel.records import PROBLEM_FAULTS
+from autokernel.records import PROBLEM_FAULTS, WEAK
 
 if TYPE_CHECKING:
     from autokernel.ledger import LedgerContents
@@ -98,8 +98,9 @@ def _result(outcome: Outcome, champion: Evaluation | None, contents: LedgerConte
 
     trials = contents.of(outcome.problem)
     last = trials[-1].evaluation if trials else None
+    labels = champion.labels if champion is not None else last.labels if last else ()
     make = functools.partial(ProblemResult, uid=outcome.problem, reason=outcome.reason, problem_hash=last.problem_hash if last else "",
-                             created=last.created if last else "")
+                             created=last.created if last else "", weak=any(label.startswith(WEAK) for label in labels))
     if outcome.status == "champion" and champion is not None:
         timed = champion.comparisons
         return make(status="correct", speedup={c.against: c.speedup for c in timed},
@@ -126,6 +127,8 @@ def score_lines(scored: Scored) -> Iterator[str]:
     yield from wrapped(f"coverage  {result.coverage:.1%} of {result.level_size} problems have a verdict ({counts})", "  ", " " * 12)
     yield f"  correct   {', '.join(_share(right, whole, label) for whole, label in _wholes(result))}"
     yield from (line for label, names in groups.items() if label != "correct" for line in wrapped(f"{label}: {ids(names)}", "  ", "    "))
+    if result.weak:
+        yield from wrapped(f"weak (an answer without work passes on their own inputs): {ids(result.weak)}", "  ", "    ")
     if result.opponents:
         yield f"  {'fast_p above':<22}" + "".join(f"{threshold:>8.1f}" for threshold in next(iter(result.opponents.values())).fast_p)
     for opponent in result.opponents.values():
@@ -162,6 +165,8 @@ def _opponent_lines(opponent: OpponentScore, result: LevelScore) -> Iterator[str
     rates = [opponent.fast_p, opponent.fast_p_whole_level]
     for shares, (_, label) in zip(rates, _wholes(result), strict=False):
         yield _rates(label, shares)
+    if result.weak:
+        yield _rates(f"without {len(result.weak)} weak", opponent.fast_p_without_weak)
     yield _rates("whole interval above", opponent.fast_p_low)
     if opponent.untimed:
         yield from wrapped(f"right but not timed: {ids(opponent.untimed)}", "    ", "      ")
