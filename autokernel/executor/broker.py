@@ -19,7 +19,7 @@ from typing import Any
 from autokernel.errors import InternalError, JudgeDied, MissingOnMachine
 from autokernel.executor import control, families, wire
 from autokernel.executor.faults import DEADLINE, DOES_NOT_FIT, REFERENCE_FAILS, ProblemFault, WorkerFault
-from autokernel.executor.nursery import JUDGE_TRITON, START_S, Layers, Nursery, WorkerHandle
+from autokernel.executor.nursery import JUDGE_TRITON, LAYERS, START_S, Layers, Nursery, WorkerHandle
 from autokernel.executor.service import Service
 from autokernel.machine import describe
 from autokernel.sandbox import cgroups
@@ -70,14 +70,15 @@ class Executor:
         nursery = self.nursery
         why = {"seccomp": nursery.no_seccomp} if nursery.no_seccomp else {}
         whole = Layers(seccomp=not nursery.no_seccomp)
-        tries = (whole, replace(whole, groups=False), replace(whole, seccomp=False), replace(whole, seccomp=False, groups=False),
-                 replace(whole, namespaces=False), replace(whole, namespaces=False, seccomp=False, groups=False))
+        open_files, bare = replace(whole, hiding=False), replace(whole, namespaces=False, hiding=False)
+        tries = (whole, replace(whole, groups=False), replace(whole, seccomp=False), open_files,
+                 replace(open_files, seccomp=False, groups=False), bare, replace(bare, seccomp=False, groups=False))
         for layers in dict.fromkeys(tries):
             nursery.layers = layers
             try:
                 without = self._try_worker()
             except (InternalError, WorkerFault) as error:
-                why = {name: str(error) for name in ("namespaces", "seccomp", "groups")} | why if layers is whole else why
+                why = dict.fromkeys(LAYERS, str(error)) | why if layers is whole else why
                 continue
             off = {name: reason for name, reason in why.items() if not getattr(layers, name)}
             if layers.groups:

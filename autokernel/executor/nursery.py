@@ -31,19 +31,23 @@ START_S = 180.0  # for a process to import torch and make a context on a slow ma
 _COMPILER_ENV = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}  # a pool of compile processes costs more than it saves on one problem
 
 
+LAYERS = ("namespaces", "hiding", "seccomp", "groups")
+
+
 @dataclass(frozen=True)
 class Layers:
     """Which layers workers are born into. Limits, a clean environment and a private home are always on."""
 
     namespaces: bool = True
+    hiding: bool = True  # of files, in the namespaces
     seccomp: bool = True
     groups: bool = True
     why_not: dict[str, str] = field(default_factory=dict, compare=False)  # reasons of those that are off
 
     @property
     def summary(self) -> str:
-        """For records, e.g. "namespaces, seccomp, groups, limits", what is missing with its reason behind."""
-        on = [name for name in ("namespaces", "seccomp", "groups") if getattr(self, name)] + ["limits"]
+        """For records, e.g. "namespaces, hiding, seccomp, groups, limits", what is missing with its reason behind."""
+        on = [name for name in LAYERS if getattr(self, name)] + ["limits"]
         off = [f"no {name} ({why})" for name, why in self.why_not.items()]
         return "; ".join([", ".join(on) if self.namespaces else f"none but {', '.join(on)}", *off])
 
@@ -67,7 +71,7 @@ class Nursery:
     def __init__(self, device: str, store: Path, folder: Path, cpus: tuple[int, ...], *, compiles: bool) -> None:
         self.device, self.store, self.folder, self.cpus, self.compiles = device, store, folder, cpus, compiles
         self.workers: dict[str, WorkerHandle] = {}
-        self.layers = Layers(namespaces=False, seccomp=False, groups=False)  # until a first worker came up in them
+        self.layers = Layers(namespaces=False, hiding=False, seccomp=False, groups=False)  # until a first worker came up in them
         self.no_seccomp = ""  # why the zygote could make no filter
         self._spare: WorkerHandle | None = None  # a compiler's worker, warming or warm
         self._zygote: Service | None = None
@@ -111,7 +115,7 @@ class Nursery:
             if set(other.kept) & set(writable):
                 self._keep(other)
         seen = view.View(self._readable, (str(folder.resolve()),), tuple(str(path.resolve()) for path in (*writable, *copied)),
-                         device=on_device and self.device != "cpu") if shut_in else view.View()
+                         device=on_device and self.device != "cpu", hiding=self.layers.hiding) if shut_in else view.View()
         group = cgroups.make(f"{name}-{folder.name[-8:]}", self.cpus) if self.layers.groups else cgroups.Group()
         ours, theirs = socket.socketpair()
         text = TextPipe()
