@@ -166,7 +166,7 @@ def test_it_cannot_leave_its_processors_and_layers_can_be_left_out(executor: Exe
         for hiding in (True, False):  # where a device needs a file that is hidden, the other layers stay
             nursery.layers = replace(nursery.layers, namespaces=True, hiding=hiding)
             worker = nursery.spawn()
-            nursery.load(worker, f"print('seen', __import__('os').path.exists('/etc/shadow'), flush=True)\nclass ModelNew: pass\n", "python",
+            nursery.load(worker, "print('seen', __import__('os').path.exists('/etc/shadow'), flush=True)\nclass ModelNew: pass\n", "python",
                          deadline_s=60)
             nursery.bury(worker)
             assert f"seen {not hiding}" in worker.text.text()
