@@ -15,6 +15,7 @@ from autokernel.errors import JudgeDied
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import COMPILE_BASELINE, DOES_NOT_FIT, ProblemFault, WorkerFault
 from autokernel.executor.nursery import WorkerHandle
+from autokernel.judged_calls import JudgedCalls
 from autokernel.records import INCUMBENT_FAILS, UNSCORABLE, WEAK, Candidate, Comparison, Evaluation, Verdict
 from autokernel.rules import Rules
 from autokernel.session import BuildRefused, ProblemLike, Session, build
@@ -44,6 +45,24 @@ def evaluate(problem: ProblemLike, candidate: Candidate, *, rules: Rules, execut
     raise AssertionError("unreachable")
 
 
+class Evaluator:
+    """`evaluate` on one executor, as the search calls it."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+
+    def __call__(self, problem: ProblemLike, candidate: Candidate, *, rules: Rules, incumbent: Candidate | None = None,
+                 against: tuple[str, ...] = ("eager",)) -> Evaluation:
+        """As `evaluate`."""
+        return evaluate(problem, candidate, rules=rules, executor=self.executor, incumbent=incumbent, against=against)
+
+    def prepare(self, problem: ProblemLike, candidate: Candidate) -> None:
+        """Begin to build a candidate that will come soon, where its problem is open and cores are to spare."""
+        session = _sessions.get(self.executor)
+        if session is not None and session.alive and session.holds(problem):
+            session.prepare(candidate)
+
+
 class _NoRoom(Exception):
     """The judge ran out of memory beside a candidate, and had enough for this problem before."""
 
@@ -55,8 +74,7 @@ class _NoRoom(Exception):
 def session_for(problem: ProblemLike, rules: Rules, executor: Executor) -> Session:
     """The executor's open session if it is this problem's, else a new one. Raises ProblemFault."""
     session = _sessions.get(executor)
-    same = session is not None and session.problem.hash == problem.hash and session.problem.uid == problem.uid
-    if session is None or not (same and session.alive and session.rules.precision == rules.precision):
+    if session is None or not (session.alive and session.holds(problem) and session.rules.precision == rules.precision):
         if session is not None and session.alive:
             session.close()
         _sessions.pop(executor, None)
@@ -95,6 +113,7 @@ class _Run:
             with self.timed("problem"):
                 session = self.session = session_for(self.problem, self.rules, self.executor)
                 session.refresh(self.rules, incumbent)
+                session.prepare(self.candidate)
                 unscorable = self._audit(session)
                 if unscorable:
                     return self.refused("problem", unscorable)
@@ -106,6 +125,7 @@ class _Run:
         worker: WorkerHandle | None = None
         try:
             with self.timed("build"):
+                session.await_prepared(self.candidate)
                 artifact = build(session, self.candidate)
             with self.timed("alone"):
                 for name, other in opponents.items():
@@ -168,7 +188,7 @@ class _Run:
         return next((name for name, _ in gate.STAGES if name not in done), "performance")
 
     def _gate(self, session: Session, worker: WorkerHandle, artifact: Path | None) -> Refusal:
-        calls = _JudgedCalls(self, session, worker, artifact)
+        calls = JudgedCalls(session, worker, self.candidate, artifact, self.answers)
         for name, stage in gate.STAGES:
             with self.timed(name):
                 verdict = stage(calls, self.rules)
@@ -218,7 +238,7 @@ class _Run:
             return None, None
         fresh = session.start(self.candidate, artifact)
         try:
-            _JudgedCalls(self, session, fresh, artifact).call("own", 0)
+            JudgedCalls(session, fresh, self.candidate, artifact, self.answers).call("own", 0)
             refusal = self._measure(session, fresh, opponents)
         finally:
             self.log = self.log or fresh.text.text(0.0)
@@ -238,7 +258,7 @@ class _Run:
             fresh = session.start(self.candidate, artifact)
             try:
                 with self.timed("too fast"):
-                    _JudgedCalls(self, session, fresh, artifact).call("own", 0)
+                    JudgedCalls(session, fresh, self.candidate, artifact, self.answers).call("own", 0)
                     reason = performance.control(session, fresh, opponents[made.against], made)
             finally:
                 self.executor.stop(fresh)
@@ -276,47 +296,6 @@ class _Run:
         made = self.comparisons[0]
         slack = self.session.null(made.candidate.calls_per_window).slack_us(made.candidate.calls_per_window)
         return "window" if slack < 0.02 * made.candidate.median_ms * 1e3 else f"within +-{slack:.1f} us"
-
-
-class _JudgedCalls:
-    """The gate's view of one candidate: asks the judge, keeps the answers."""
-
-    def __init__(self, run: _Run, session: Session, worker: WorkerHandle, artifact: Path | None) -> None:
-        self.run, self.session, self.worker, self.artifact = run, session, worker, artifact
-        self.first = True
-
-    def call(self, kind: str, index: int = 0) -> Mapping[str, Any]:
-        """One call on a judged input set."""
-        limits = self.run.rules.deadlines
-        timeout = limits.first_call_s if self.first else None
-        deadline = self.session.deadline(1) + limits.first_call_s
-        keep = self.run.rules.fresh_every > 1  # where every evaluation draws anew, a set comes once and its memory is wanted
-        answer = {**self.session.ask("call", deadline, {"worker": self.worker}, kind=kind, index=index, keep=keep, timeout_s=timeout),
-                  "kind": kind}
-        self.first = False
-        if "figures" in answer:
-            self.run.answers.append(answer)
-        return answer
-
-    def more_own(self) -> Sequence[Mapping[str, Any]]:
-        """The rules' further sets of the problem's own: with an oracle each, or compared with eager where sets are large."""
-        count = self.run.rules.own_sets - 1
-        if count and self.session.large:
-            return [self.session.ask("fresh", self.session.deadline(count), {"worker": self.worker}, second=False, count=count)]
-        return [self.call("own", index + 1) for index in range(count)]
-
-    def repeat(self, repeats: int) -> Mapping[str, Any]:
-        """An earlier input set again among fresh ones."""
-        return self.session.ask("repeat", self.session.deadline(2 * repeats + 2), {"worker": self.worker}, repeats=repeats)
-
-    def second_process(self, weights: str) -> Mapping[str, Any]:
-        """The same candidate in a fresh process with other weights: neutral parameters "moved" in construction, or "loaded" by name."""
-        other = self.session.start(self.run.candidate, self.artifact, weights=weights)
-        try:
-            limit = self.run.rules.deadlines.first_call_s
-            return self.session.ask("fresh", self.session.deadline(1) + limit, {"worker": other}, second=True, count=1, timeout_s=limit)
-        finally:
-            self.session.executor.stop(other)
 
 
 _FAULTS = {

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from autokernel.errors import InternalError, UsageError
 from autokernel.moveon import MoveOn
-from autokernel.proposers import Observer, ProblemLike, Proposer
+from autokernel.proposers import Foresees, Observer, ProblemLike, Proposer
 from autokernel.records import INCUMBENT_FAILS, Candidate, Evaluation
 from autokernel.rules import QUICK, STRICT, Rules
 from autokernel.run_folder import RunFolder, describe
@@ -27,6 +27,14 @@ class Evaluate(Protocol):
     def __call__(self, problem: ProblemLike, candidate: Candidate, *, rules: Rules, incumbent: Candidate | None = None,
                  against: tuple[str, ...] = ("eager",)) -> Evaluation:
         """The candidate's evaluation; a bad candidate is a refused one. Raises AutoKernelError for the machine's faults."""
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """What an `Evaluate` has besides if it can build ahead."""
+
+    def prepare(self, problem: ProblemLike, candidate: Candidate) -> None:
+        """Begin to build a candidate that will come soon, while another one is judged."""
 
 
 class Progress(Protocol):
@@ -153,6 +161,9 @@ class _Search:
         self.workspace.write(candidate.source)
         incumbent = self.standing.incumbent
         opponents = self.options.search_against if incumbent else ("eager",)
+        if isinstance(self.evaluate, Prepares) and isinstance(self.proposer, Foresees):
+            for likely in self.proposer.foresee(self.problem, self.standing.history, candidate):
+                self.evaluate.prepare(self.problem, likely)
         evaluation = self._evaluated(candidate, self.options.inner, opponents, incumbent)
         keep = keeps(evaluation, incumbent.evaluation if incumbent else None, self.options.inner.looks.keep_above)
         trial = Trial(

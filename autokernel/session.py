@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ from autokernel import builders, measure
 from autokernel.errors import BuilderUnavailable
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import COMPILE_BASELINE, REFERENCE_FAILS, ProblemFault, WorkerFault
-from autokernel.executor.nursery import WorkerHandle
+from autokernel.executor.nursery import SPARE_CORES, WorkerHandle
 from autokernel.records import Candidate
 from autokernel.rules import Rules
 
@@ -55,6 +56,8 @@ class Session:
         self._nulls: dict[int, measure.Null] = {}
         self._alone: dict[str, list[float]] = {}
         self._audits: dict[str, dict[str, Any]] = {}
+        self._prepared: dict[str, Future[None]] = {}
+        self._ahead = ThreadPoolExecutor(2, "autokernel-ahead")  # the next one, and one that nobody foresaw
         memory = int(executor.machine().get("memory_bytes") or CPU_MEMORY_BYTES)
         if executor.memory_gb is not None:
             memory = min(memory, int(executor.memory_gb * 1e9))
@@ -77,6 +80,10 @@ class Session:
     def alive(self) -> bool:
         """False after the judge was restarted: everything here is gone."""
         return self.generation == self.executor.generation
+
+    def holds(self, problem: ProblemLike) -> bool:
+        """Whether this is that problem's session."""
+        return self.problem.hash == problem.hash and self.problem.uid == problem.uid
 
     def ask(self, order: str, deadline_s: float, workers: dict[str, WorkerHandle], **arguments: Any) -> dict[str, Any]:
         """A request to the judge about this problem's workers."""
@@ -179,6 +186,28 @@ class Session:
             self._alone[name] = answer["ms"]
         return self._alone[name]
 
+    def prepare(self, candidate: Candidate) -> None:
+        """Begin to build a candidate, or to compile its Triton kernels, while something else is timed; on machines with cores to spare."""
+        if candidate.sha256 in self._prepared or len(self.executor.cpus) < SPARE_CORES or self.rules.fresh_every == 1:
+            return
+        self._prepared[candidate.sha256] = self._ahead.submit(self._prepare, candidate)
+
+    def await_prepared(self, candidate: Candidate) -> None:
+        """Until what `prepare` began for it has ended; what it met is met again, and said, where the candidate is built."""
+        begun = self._prepared.get(candidate.sha256)
+        if begun is not None:
+            wait([begun])
+
+    def _prepare(self, candidate: Candidate) -> None:
+        facts = self.executor.machine()
+        if candidate.builder == "triton":
+            if self.facts["form"] is not None and facts.get("capability"):
+                self.executor.compile_ahead(candidate.source, self.kernels(candidate), self.facts["form"], facts,
+                                            self.rules.deadlines.first_call_s)
+            return
+        arch = gpu_arch(str(facts["capability"])) if facts.get("capability") else None
+        builders.get(candidate.builder).build(candidate.source, self.executor.store / "builds", arch, self.rules.deadlines.build_s)
+
     def audited(self, rules: Rules) -> dict[str, Any]:
         """What answers without work pass under these rules (executor/audit.py); asked once."""
         if rules.label not in self._audits:
@@ -188,6 +217,7 @@ class Session:
 
     def close(self) -> None:
         """End this problem's workers."""
+        self._ahead.shutdown(cancel_futures=True)
         for worker in self.workers.values():
             self.executor.stop(worker)
         self.workers = {}

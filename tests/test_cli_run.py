@@ -69,6 +69,7 @@ def run(monkeypatch, tmp_path):
     """Runs the command with the stand-in, in a folder of its own."""
     module = types.ModuleType("autokernel.evaluate")
     module.evaluate = judge
+    module.Evaluator = lambda executor: lambda problem, candidate, **asked: module.evaluate(problem, candidate, executor=executor, **asked)
     monkeypatch.setitem(sys.modules, "autokernel.evaluate", module)
     monkeypatch.setattr("autokernel.executor.broker.Executor", Executor)
     monkeypatch.setattr("autokernel.doctor.visible_gpus", lambda: 0)

@@ -18,8 +18,8 @@ LAYERS = (
     {"cli", "__main__"},
     {"run", "audit", "doctor", "self_test", "compat", "exporting"},
     {"loop"},
-    {"evaluate", "performance", "session", "proposers", "workspace", "ledger", "run_folder", "store", "standing", "moveon", "results",
-     "trials"},
+    {"evaluate", "judged_calls", "performance", "session", "proposers", "workspace", "ledger", "run_folder", "store", "standing",
+     "moveon", "results", "trials"},
     {"gate", "measure"},
     {"executor"},
     {"builders"},
@@ -29,7 +29,8 @@ LAYERS = (
 
 # what lives in the candidate's process, or in the one it is forked from
 UNTRUSTED = ("autokernel.executor.worker", "autokernel.executor.zygote", "autokernel.executor.wire", "autokernel.executor.cuda_driver",
-             "autokernel.executor.families", "autokernel.executor.neutral", "autokernel.sandbox", "autokernel.builders",
+             "autokernel.executor.families", "autokernel.executor.neutral", "autokernel.executor.ahead", "autokernel.sandbox",
+             "autokernel.builders",
              "autokernel.errors", "autokernel.executor.precision", "autokernel.executor.compat_worker",
              "autokernel.executor.compat_wire", "autokernel.executor.compat_clock")
 UNTRUSTED_MAY = ("torch", "triton")  # beside the standard library and each other

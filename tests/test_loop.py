@@ -81,6 +81,21 @@ def test_an_incumbent_that_holds_back_does_not_make_the_next_one_faster(run):
     assert trials == [(1, "kept"), (2, "reverted"), (3, "kept")]  # 1.2x eager is not what 1.5x eager was kept for
 
 
+def test_what_is_likely_next_is_built_while_one_is_judged(run):
+    class FarSighted(script.ScriptedProposer):
+        def foresee(self, problem, history, pending):
+            following = self.texts[len(history) + 1:]
+            return [script.Candidate(following[0], "python")] if following else []
+
+    class Building(script.ScriptedEvaluate):
+        def prepare(self, problem, candidate):
+            self.asked.append((problem.uid, "prepare", candidate.source))
+
+    building, texts = Building(), [text(1, 1.0), text(2, 1.0)]
+    search_problem(PROBLEM, FarSighted(texts), building, run, LoopOptions(move_on=OFF))
+    assert building.asked[:3] == [("L1/1", "prepare", texts[1]), ("L1/1", "quick", ("eager",)), ("L1/1", "quick", ("eager",))]
+
+
 def test_only_the_final_measurement_is_reported(run):
     class Drifting(script.ScriptedEvaluate):
         def __call__(self, problem, candidate, *, rules, incumbent=None, against=("eager",)):

@@ -147,7 +147,7 @@ def test_what_of_an_environment_is_allowed(name: str, kept: bool) -> None:
     assert (name in environment.allowed({name: "x"})) is kept
 
 
-def test_it_cannot_leave_its_processors(tmp_path: Path) -> None:
+def test_it_cannot_leave_its_processors_and_layers_can_be_left_out(executor: Executor, tmp_path: Path) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two processors")
     source = ("import os\ntry:\n    os.sched_setaffinity(0, range(64))\nexcept OSError:\n    pass\n"
@@ -165,6 +165,13 @@ def test_it_cannot_leave_its_processors(tmp_path: Path) -> None:
             nursery.bury(worker)
             assert f"on {set(nursery.cpus)}" in worker.text.text()
             assert bool(folders) == groups and not [folder for folder in folders if folder.exists()]
+        for hiding in (True, False):  # where a device needs a file that is hidden, the other layers stay
+            nursery.layers = replace(nursery.layers, namespaces=True, hiding=hiding)
+            worker = nursery.spawn()
+            nursery.load(worker, "print('seen', __import__('os').path.exists('/etc/shadow'), flush=True)\nclass ModelNew: pass\n", "python",
+                         deadline_s=60)
+            nursery.bury(worker)
+            assert f"seen {not hiding}" in worker.text.text()
     finally:
         nursery.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -145,7 +144,7 @@ def _limits(asked: Request) -> LoopOptions:
 def _run(asked: Request, loaded: LoadedLevel, device: str, limits: LoopOptions, folder: Path) -> int:
     from autokernel.cli.progress import LevelProgress
     from autokernel.cli.run_report import level_json, level_lines
-    from autokernel.evaluate import evaluate
+    from autokernel.evaluate import Evaluator
     from autokernel.executor.broker import Executor
     from autokernel.run import run_level as search_level
     from autokernel.run_folder import RunFolder
@@ -160,7 +159,7 @@ def _run(asked: Request, loaded: LoadedLevel, device: str, limits: LoopOptions, 
             if run.ledger.repaired:
                 click.echo(f"note: {run.ledger.repaired}", err=True)
             with LevelProgress(limits.iterations) as progress:
-                result = search_level(loaded.problems, _proposer(asked, device, run), functools.partial(evaluate, executor=executor), run,
+                result = search_level(loaded.problems, _proposer(asked, device, run), Evaluator(executor), run,
                                       limits, progress, missing=lambda problem: requirements(by_uid[problem.uid]))
     from autokernel import ledger
 

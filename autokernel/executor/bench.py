@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from autokernel import compare
-from autokernel.executor import wire
+from autokernel.executor import ahead, wire
 from autokernel.executor.draws import ProblemCode, ProblemFailed
 from autokernel.executor.faults import LinkFailed
 from autokernel.executor.link import Window, WorkerLink, input_bytes
@@ -57,8 +57,16 @@ class Bench:
         return {
             "eager_ms": self.eager_ms, "input_bytes": self.input_bytes, "output_bytes": self.output_bytes, "weight_bytes": weights,
             "flops": self.flops, "random": self.oracle.random, "mutates": self.oracle.mutates, "moved": self.code.moved,
-            "outputs": [[list(leaf.shape), str(leaf.dtype).removeprefix("torch.")] for leaf in self.expected],
+            "form": self._form(), "outputs": [[list(leaf.shape), str(leaf.dtype).removeprefix("torch.")] for leaf in self.expected],
         }
+
+    def _form(self) -> dict[str, Any] | None:
+        """How Model is constructed and called, without values; None where that cannot be written down."""
+        try:
+            return {"arguments": ahead.form(self.code.init_arguments(self.oracle.seed), Tensor),
+                    "inputs": ahead.form(self.code.draw(self.oracle.seed), Tensor)}
+        except ValueError:
+            return None
 
     def _time_eager(self, inputs: tuple[Any, ...]) -> float:
         times = []

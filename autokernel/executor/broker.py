@@ -184,6 +184,21 @@ class Executor:
         self.nursery.load(worker, source, builder, artifact=artifact, class_name=class_name, compiled=compiled, extensions=extensions,
                           kernels=kernels, threads=min(int(self._hello.get("threads", 0)), len(self.cpus)), deadline_s=deadline_s)
 
+    def compile_ahead(self, source: str, kernels: Path, form: dict[str, Any], device: dict[str, Any], deadline_s: float) -> bool:
+        """Compile a Triton candidate's kernels into the folder `kernels`, in a worker without the device; whether that could be done.
+
+        `form`: how the model is constructed and called; `device`: facts of the device compiled for (executor/ahead.py). May be called
+        from another thread while the judge is at work.
+        """
+        worker = self.nursery.spawn(on_device=False, writable=[kernels])
+        try:
+            self.nursery.load(worker, source, "triton", kernels=kernels, deadline_s=deadline_s)
+            return self.nursery.compile_ahead(worker, {**form, "device": device}, deadline_s)
+        except WorkerFault:
+            return False  # whoever evaluates it meets the fault, and says so
+        finally:
+            self.nursery.bury(worker)
+
     def attach(self, worker: WorkerHandle) -> None:
         """Hand a loaded worker's socket to the judge."""
         self._ask("attach", 30.0, fds=[worker.sock.fileno()], worker=worker.name, pid=worker.pid, keeper=worker.keeper)

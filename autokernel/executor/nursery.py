@@ -11,6 +11,7 @@ import pickle
 import shutil
 import socket
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,19 +32,23 @@ START_S = 180.0  # for a process to import torch and make a context on a slow ma
 _COMPILER_ENV = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}  # a pool of compile processes costs more than it saves on one problem
 
 
+LAYERS = ("namespaces", "hiding", "seccomp", "groups")
+
+
 @dataclass(frozen=True)
 class Layers:
     """Which layers workers are born into. Limits, a clean environment and a private home are always on."""
 
     namespaces: bool = True
+    hiding: bool = True  # of files, in the namespaces
     seccomp: bool = True
     groups: bool = True
     why_not: dict[str, str] = field(default_factory=dict, compare=False)  # reasons of those that are off
 
     @property
     def summary(self) -> str:
-        """For records, e.g. "namespaces, seccomp, groups, limits", what is missing with its reason behind."""
-        on = [name for name in ("namespaces", "seccomp", "groups") if getattr(self, name)] + ["limits"]
+        """For records, e.g. "namespaces, hiding, seccomp, groups, limits", what is missing with its reason behind."""
+        on = [name for name in LAYERS if getattr(self, name)] + ["limits"]
         off = [f"no {name} ({why})" for name, why in self.why_not.items()]
         return "; ".join([", ".join(on) if self.namespaces else f"none but {', '.join(on)}", *off])
 
@@ -67,11 +72,12 @@ class Nursery:
     def __init__(self, device: str, store: Path, folder: Path, cpus: tuple[int, ...], *, compiles: bool) -> None:
         self.device, self.store, self.folder, self.cpus, self.compiles = device, store, folder, cpus, compiles
         self.workers: dict[str, WorkerHandle] = {}
-        self.layers = Layers(namespaces=False, seccomp=False, groups=False)  # until a first worker came up in them
+        self.layers = Layers(namespaces=False, hiding=False, seccomp=False, groups=False)  # until a first worker came up in them
         self.no_seccomp = ""  # why the zygote could make no filter
         self._spare: WorkerHandle | None = None  # a compiler's worker, warming or warm
         self._zygote: Service | None = None
         self._counter = 0
+        self._spawning = threading.Lock()
         self._readable = view.readable()
 
     def open(self) -> None:
@@ -94,14 +100,15 @@ class Nursery:
         """
         why = {"seccomp": self.no_seccomp} if self.no_seccomp else {}
         whole = Layers(seccomp=not self.no_seccomp)
-        tries = (whole, replace(whole, groups=False), replace(whole, seccomp=False), replace(whole, seccomp=False, groups=False),
-                 replace(whole, namespaces=False), replace(whole, namespaces=False, seccomp=False, groups=False))
+        open_files, bare = replace(whole, hiding=False), replace(whole, namespaces=False, hiding=False)
+        tries = (whole, replace(whole, groups=False), replace(whole, seccomp=False), open_files,
+                 replace(open_files, seccomp=False, groups=False), bare, replace(bare, seccomp=False, groups=False))
         for layers in dict.fromkeys(tries):
             self.layers = layers
             try:
                 without = try_worker()
             except (InternalError, WorkerFault) as error:
-                why = {name: str(error) for name in ("namespaces", "seccomp", "groups")} | why if layers is whole else why
+                why = dict.fromkeys(LAYERS, str(error)) | why if layers is whole else why
                 continue
             off = {name: reason for name, reason in why.items() if not getattr(layers, name)}
             if layers.groups:
@@ -125,6 +132,10 @@ class Nursery:
         In the sandbox unless its text is `trusted`: there it has private folders in memory at the places of `writable` and `copied`,
         filled with what lies there; what it has added to `writable` is taken over when it is stopped.
         """
+        with self._spawning:  # candidates are compiled ahead from another thread
+            return self._spawn(on_device, trusted, writable, copied)
+
+    def _spawn(self, on_device: bool, trusted: bool, writable: Sequence[Path], copied: Sequence[Path]) -> WorkerHandle:
         if self._zygote is None:
             raise InternalError("the zygote is not running; use Executor as a context manager.")
         self._counter += 1
@@ -133,11 +144,11 @@ class Nursery:
         shut_in = self.layers.namespaces and not trusted
         for path in (*writable, *copied):
             path.mkdir(parents=True, exist_ok=True)
-        for other in self.workers.values():
+        for other in list(self.workers.values()):
             if set(other.kept) & set(writable):
                 self._keep(other)
         seen = view.View(self._readable, (str(folder.resolve()),), tuple(str(path.resolve()) for path in (*writable, *copied)),
-                         device=on_device and self.device != "cpu") if shut_in else view.View()
+                         device=on_device and self.device != "cpu", hiding=self.layers.hiding) if shut_in else view.View()
         group = cgroups.make(f"{name}-{folder.name[-8:]}", self.cpus) if self.layers.groups else cgroups.Group()
         ours, theirs = socket.socketpair()
         text = TextPipe()
@@ -242,6 +253,15 @@ class Nursery:
         if reply.status == wire.BROKE_CONTRACT:
             raise WorkerFault(CONTRACT, what)
         raise WorkerFault(RAISED, what or "importing it raised an exception", missing=reply.code == wire.MISSING_PACKAGE)
+
+    def compile_ahead(self, worker: WorkerHandle, terms: dict[str, Any], deadline_s: float) -> bool:
+        """Have a loaded worker without the device compile its candidate's Triton kernels (executor/ahead.py); whether it could."""
+        try:
+            worker.sock.settimeout(deadline_s)
+            wire.send_request(worker.sock, wire.Request(wire.AHEAD, 0, 3, 0, pickle.dumps(terms)))
+            return wire.receive_reply(worker.sock, 3).status == wire.OK
+        except (wire.WireClosed, wire.WireBroken, TimeoutError):
+            return False
 
     def _keep_build(self, worker: WorkerHandle, folder: Path) -> None:
         try:

@@ -22,7 +22,7 @@ MAX_SIGNATURE = 96
 BEACON_SIZE, BEACON_VALUE = 8, 7.0  # float32 values that a worker shows when it is lent memory
 
 # kinds of request
-LOAD, CONSTRUCT, LEND, PREPARE, GO, GO_NULL, GO_LEAST, STOP, WARM, RELEASE, COMPAT = range(1, 12)
+LOAD, CONSTRUCT, LEND, PREPARE, GO, GO_NULL, GO_LEAST, STOP, WARM, RELEASE, COMPAT, AHEAD = range(1, 13)
 # status of a reply
 OK, RAISED, BROKE_CONTRACT = range(3)
 # codes beside a status that is not OK

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from autokernel import builders
-from autokernel.executor import cuda_driver, neutral, wire
+from autokernel.executor import ahead, cuda_driver, neutral, wire
 
 PR_SET_PTRACER, PR_SET_DUMPABLE = 0x59616D61, 4
 PTRACER_ANY = ctypes.c_ulong(-1)
@@ -102,6 +102,8 @@ class Worker:
                 importlib.import_module("torch._inductor.compile_fx")
             elif request.kind == wire.RELEASE:
                 self.release()
+            elif request.kind == wire.AHEAD:
+                ahead.compile_kernels(getattr(self.module, self.orders["class_name"]), pickle.loads(request.body))
             else:
                 event_ms = self.call(request)
                 signature, frames = self.describe()

@@ -56,6 +56,14 @@ class Proposer(Protocol):
 
 
 @runtime_checkable
+class Foresees(Protocol):
+    """What a strategy has besides if it can say what is likely to come next, so that it is built while another candidate is timed."""
+
+    def foresee(self, problem: ProblemLike, history: Sequence[Evaluation], pending: Candidate) -> Sequence[Candidate]:
+        """One or more candidates likely to be proposed after `pending`, whatever becomes of it; may be none, and may be wrong."""
+
+
+@runtime_checkable
 class Observer(Protocol):
     """What a strategy has besides if it wants to hear the loop's decisions."""
 

@@ -28,7 +28,14 @@ class ReplayProposer:
 
     def propose(self, problem: ProblemLike, history: Sequence[Evaluation]) -> Candidate | None:
         """The next text that was not judged yet, or None. Raises UsageError if a file cannot be read."""
-        seen = {evaluation.candidate for evaluation in history}
+        return self._unseen(problem, {evaluation.candidate for evaluation in history})
+
+    def foresee(self, problem: ProblemLike, history: Sequence[Evaluation], pending: Candidate) -> Sequence[Candidate]:
+        """The text after the pending one."""
+        following = self._unseen(problem, {pending.sha256, *(evaluation.candidate for evaluation in history)})
+        return (following,) if following else ()
+
+    def _unseen(self, problem: ProblemLike, seen: set[str]) -> Candidate | None:
         for path in self.files(problem.uid):
             candidate = self._read(path)
             if candidate.sha256 not in seen:

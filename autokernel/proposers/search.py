@@ -50,6 +50,11 @@ class SearchProposer:
             return None if any(e.candidate == candidate.sha256 for e in history) else candidate
         return known.next(history)
 
+    def foresee(self, problem: ProblemLike, history: Sequence[Evaluation], pending: Candidate) -> Sequence[Candidate]:
+        """The next first choice that is neither judged nor pending, if any is left."""
+        known = self._problems.get(hashlib.sha256(problem.source.encode("utf-8", "surrogatepass")).hexdigest())
+        return known.following({pending.sha256, *(e.candidate for e in history)}) if known is not None else ()
+
     def _analyse(self, problem: ProblemLike) -> _Problem:
         try:
             found = templates(problem.source, self.backend, self.device)
@@ -91,6 +96,15 @@ class _Problem:
                 self._open = trial, candidate
                 return candidate
         return None
+
+    def following(self, seen: set[str]) -> tuple[Candidate, ...]:
+        """The first choice that comes first of those not seen; none when all were."""
+        for template in self.templates.values():
+            for choice in template.firsts:
+                candidate = Candidate(template.render(dict(choice)), template.builder, proposer=SearchProposer.name)
+                if candidate.sha256 not in seen:
+                    return (candidate,)
+        return ()
 
     def _fresh(self) -> optuna.Study:
         import optuna

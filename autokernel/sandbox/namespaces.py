@@ -75,7 +75,8 @@ def shut_in(view: View) -> None:
         held = {path: os.open(path, os.O_PATH) for path in dict.fromkeys((*view.readable, *view.copied)) if os.path.exists(path)}
         _private_devices(view.device)
         room = _room(len(view.own) + len(view.copied))
-        _hide()
+        if view.hiding:
+            _hide()
         _bind(room["shm"], "/dev/shm", folder=True)
         _bind(room["var"], "/var/tmp", folder=True)
         for path in view.readable:

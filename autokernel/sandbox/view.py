@@ -36,6 +36,7 @@ class View:
     own: tuple[str, ...] = ()  # empty folders that it may write, the first of them where it starts; in memory, lost at the end
     copied: tuple[str, ...] = ()  # the same, but with a copy of what lies there, times kept
     device: bool = False  # the GPU's device files
+    hiding: bool = True  # else all files stay in sight, read-only, but for those of PRIVATE
 
     def to_json(self) -> dict[str, Any]:
         """For the process that makes it so."""
@@ -44,7 +45,7 @@ class View:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> View:
         """What `to_json` gave."""
-        return cls(tuple(data["readable"]), tuple(data["own"]), tuple(data["copied"]), data["device"])
+        return cls(tuple(data["readable"]), tuple(data["own"]), tuple(data["copied"]), data["device"], data["hiding"])
 
 
 def hidden_tops() -> list[str]:

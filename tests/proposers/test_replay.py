@@ -39,6 +39,15 @@ def test_a_resumed_run_goes_on_where_it_was(tmp_path):
     assert (first.note, again.note, again.proposer) == ("L1_19_a.py", "L1_19_b.py", "replay")
 
 
+def test_it_foresees_the_text_after_the_pending_one(tmp_path):
+    fill(tmp_path, "L1_19_a.py", "L1_19_b.py")
+    proposer = ReplayProposer(tmp_path)
+    first = proposer.propose(PROBLEM, [])
+    (second,) = proposer.foresee(PROBLEM, [], first)
+    assert second.note == "L1_19_b.py"
+    assert proposer.foresee(PROBLEM, [SimpleNamespace(candidate=first.sha256)], second) == ()
+
+
 def test_equal_texts_are_proposed_once(tmp_path):
     (tmp_path / "L1_19_a.py").write_text("same\n")
     (tmp_path / "L1_19_b.py").write_text("same\n")
