@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from autokernel import rules
 from autokernel.evaluate import evaluate, session_for
 from autokernel.executor.broker import Executor
