@@ -119,8 +119,11 @@ def _work(family: set[int]) -> dict[tuple[int, int], tuple[str, ...]]:
 def thaw(keeper: int, still: Still) -> None:
     """Let the family run again. Raises Restless, after it runs, where somebody has run since it was stopped."""
     if still.freezer is not None:
-        held = still.freezer.holds()
-        still.freezer.thaw()
+        try:
+            held = still.freezer.holds()
+            still.freezer.thaw()
+        except OSError:
+            return  # the family was killed meanwhile, and its group is gone; whoever asks it next is told so
         if not held:
             raise Restless("its control group was not frozen any more when it was to be let go")
         return
