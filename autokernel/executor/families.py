@@ -99,6 +99,13 @@ def _runs(pid: int) -> bool:
     return any(stat.rpartition(")")[2].split()[0] not in "TtZX" for stat in stats)
 
 
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def _work(family: set[int]) -> dict[tuple[int, int], tuple[str, ...]]:
     """What each thread has done so far: ns on a processor and times it was put on one, or switches where that is not counted."""
     found: dict[tuple[int, int], tuple[str, ...]] = {}
@@ -126,6 +133,8 @@ def thaw(keeper: int, still: Still) -> None:
             return  # the family was killed meanwhile, and its group is gone; whoever asks it next is told so
         if not held:
             raise Restless("its control group was not frozen any more when it was to be let go")
+        return
+    if not _lives(keeper):
         return
     family = members(keeper) | {keeper}
     new = family - {pid for pid, _ in still.work}
