@@ -198,9 +198,18 @@ def test_a_chain_of_forks_stands_still_or_is_found_out(start, way, tmp_path: Pat
 
 def test_a_frozen_family_can_be_killed(start, way) -> None:
     keeper, _ = start(python(CHILDREN))
-    families.freeze(keeper, by_signals=way[0])
+    still = families.freeze(keeper, by_signals=way[0])
     assert families.kill(keeper)
     assert families.members(keeper) == set()
+    if way[1]:
+        until = time.monotonic() + 5
+        while Path(way[1][0]).parent.exists() and time.monotonic() < until:
+            try:
+                Path(way[1][0]).parent.rmdir()
+            except OSError:
+                time.sleep(0.01)
+        assert not Path(way[1][0]).parent.exists()
+    families.thaw(keeper, still)  # nobody is there to be woken, and nobody ran
 
 
 def test_a_group_of_a_broker_that_is_gone_is_swept_away(way) -> None:

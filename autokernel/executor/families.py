@@ -99,6 +99,13 @@ def _runs(pid: int) -> bool:
     return any(stat.rpartition(")")[2].split()[0] not in "TtZX" for stat in stats)
 
 
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def _work(family: set[int]) -> dict[tuple[int, int], tuple[str, ...]]:
     """What each thread has done so far: ns on a processor and times it was put on one, or switches where that is not counted."""
     found: dict[tuple[int, int], tuple[str, ...]] = {}
@@ -119,10 +126,15 @@ def _work(family: set[int]) -> dict[tuple[int, int], tuple[str, ...]]:
 def thaw(keeper: int, still: Still) -> None:
     """Let the family run again. Raises Restless, after it runs, where somebody has run since it was stopped."""
     if still.freezer is not None:
-        held = still.freezer.holds()
-        still.freezer.thaw()
+        try:
+            held = still.freezer.holds()
+            still.freezer.thaw()
+        except OSError:
+            return  # the family was killed meanwhile, and its group is gone; whoever asks it next is told so
         if not held:
             raise Restless("its control group was not frozen any more when it was to be let go")
+        return
+    if not _lives(keeper):
         return
     family = members(keeper) | {keeper}
     new = family - {pid for pid, _ in still.work}
