@@ -48,8 +48,8 @@ _CUDA = '''__global__ void twice_kernel(const float* source, float* target, int6
     int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
     if (i < count) target[i] = 2.0f * source[i];
 }
-extern "C" int twice(const float* source, float* target, int64_t count, cudaStream_t stream) {
-    twice_kernel<<<(count + 255) / 256, 256, 0, stream>>>(source, target, count);
+extern "C" int twice(const float* source, float* target, int64_t count, void* stream) {
+    twice_kernel<<<(count + 255) / 256, 256, 0, (cudaStream_t)stream>>>(source, target, count);
     return cudaGetLastError();
 }'''
 _CPP = '''extern "C" int twice(const float* source, float* target, int64_t count) {

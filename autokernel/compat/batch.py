@@ -104,6 +104,8 @@ class Batch:
         out before the last. Raises what a device's thread met, if it was ours.
         """
         left = pending(samples, self.records)
+        if left:
+            self.draws.drawer.start()  # from this thread: a process of ours ends with the thread that started it
         whole = self._share(left, self._serve) if left else True
         self.draws.close()
         if not (whole and self.batch.verified and self.batch.options.measure):

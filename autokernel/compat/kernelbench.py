@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,9 @@ TIMING_FUNCTIONS = {
 """KernelBench's functions by the names of its methods."""
 
 get_gpu_vendor = gpu_vendor
-_hosts: dict[str, CompatHost] = {}
+_hosts: dict[tuple[int, str], CompatHost] = {}  # by process, which a fork changes, and device
 _opening = threading.Lock()
+_opener: dict[int, ThreadPoolExecutor] = {}  # by process: a host's own processes end with the thread that opened it
 
 
 def eval_kernel_against_ref(original_model_src: str, custom_model_src: str, seed_num: int = KERNELBENCH.seed, num_correct_trials: int = 1,
@@ -150,9 +152,8 @@ def timing_method_name(method: str) -> str:
 def close() -> None:
     """End the processes that evaluations left warm."""
     with _opening:
-        for host in _hosts.values():
-            host.__exit__(None, None, None)
-        _hosts.clear()
+        for process, device in [key for key in _hosts if key[0] == os.getpid()]:
+            _hosts.pop((process, device)).__exit__(None, None, None)
 
 
 def _precision(asked: Any) -> str:
@@ -175,12 +176,14 @@ def _host(device: str) -> CompatHost:
     """The warm host of a device, opened at the first use and closed when Python ends."""
     import atexit
 
+    key = (os.getpid(), device)
     with _opening:
-        if device not in _hosts:
-            if not _hosts:
+        if key not in _hosts:
+            if key[0] not in _opener:
+                _opener[key[0]] = ThreadPoolExecutor(1, "autokernel-host")
                 atexit.register(close)
-            _hosts[device] = CompatHost(device, _store()).__enter__()
-        return _hosts[device]
+            _hosts[key] = _opener[key[0]].submit(CompatHost(device, _store()).__enter__).result()
+        return _hosts[key]
 
 
 def _store() -> Path:

@@ -51,6 +51,8 @@ class Drawer:
             self._running()
 
     def _running(self) -> Service:
+        if self._service is not None and self._service.process.poll() is not None:
+            self._end()  # it ends with the thread that started it
         if self._service is None:
             self._service = Service("autokernel.executor.compat_drawer", "cpu", {**os.environ, "CUDA_VISIBLE_DEVICES": ""}, START_S)
         return self._service

@@ -188,7 +188,8 @@ class CompatHost:
                 report, fault, message = self._exchange(worker, body, descriptors, deadline_s)
             return Answer(report, fault, message, worker.text.text(0.0 if report else 0.3), time.monotonic() - start)
         finally:
-            self.nursery.bury(worker)
+            with self._spawning:  # the nursery's own lists are for one thread at a time
+                self.nursery.bury(worker)
 
     def _exchange(self, worker: WorkerHandle, body: bytes, descriptors: Sequence[int], deadline_s: float) -> tuple[Report | None, str, str]:
         end = time.monotonic() + deadline_s
