@@ -136,4 +136,5 @@ def _provenance(kernel: Kernel, records: Mapping[str, Mapping[str, Any]]) -> lis
         record = records[operation.name]
         lines.append(f"| {operation.name} | {operation.uid} {operation.problem_name} | {record['problem_hash']} "
                      f"| {operation.sha256} | {record['rules']} | {record['created']} |")
-    return [*lines, "", f"`{RECORDS}/` on the version's branch has each evaluation's record with all samples. License: {kernel.license}."]
+    return [*lines, "", f"`{RECORDS}/` on the version's branch has each evaluation's record with all samples. License of the kernel: "
+            f"{kernel.license}. `benchmarks/benchmark.py` quotes the problems, which stay under their authors' license (KernelBench: MIT)."]

@@ -96,6 +96,7 @@ class Native:
     archs: tuple[str, ...] = ()  # GPU architectures as the Hub writes them, e.g. "9.0a"
     backend: str = "cpu"  # the variant's word: "cpu" or "cu130"
     flags: tuple[str, ...] = ()  # compiler flags of the winner's own
+    processor: str = "x86_64"  # that the library was compiled for, as variants name it
 
 
 @dataclass(frozen=True)

@@ -50,11 +50,11 @@ class Kernel:
         """The build folder's name: pure Python is one for all machines with the backend, a library is one for its processor."""
         if not self.native:
             return f"torch-{self.backend}"
-        words = {operation.native.backend for operation in self.native if operation.native is not None}
+        words = {f"{operation.native.backend}-{operation.native.processor}" for operation in self.native if operation.native is not None}
         if len(words) != 1:
             raise refused(f"the winners were compiled for different backends: {', '.join(sorted(words))}. "
                           "Export them on one machine, with one CUDA version.", rule="one-toolchain")
-        return f"torch-stable-abi{STABLE_ABI}-{words.pop()}-x86_64-linux"
+        return f"torch-stable-abi{STABLE_ABI}-{words.pop()}-linux"
 
     @property
     def archs(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +20,8 @@ from exporters import Launcher, Native
 
 BUILD_S = 300.0
 CPU_FEATURES = re.compile(
-    r"pni|ssse3|sse4_1|sse4_2|popcnt|movbe|aes|pclmulqdq|f16c|fma|abm|bmi1|bmi2|adx|avx|avx2|avx_vnni|avx512\w+|vaes|vpclmulqdq|gfni|sha_ni")
+    r"pni|ssse3|sse4_1|sse4_2|popcnt|movbe|aes|pclmulqdq|f16c|fma|abm|bmi1|bmi2|adx|avx|avx2|avx_vnni|avx512\w+|vaes|vpclmulqdq|gfni|sha_ni|"
+    r"asimd\w*|sve\w*|fphp|bf16|i8mm|atomics|fcma|jscvt|dit")
 """Processor features that code from -march=native may use, by the kernel's names."""
 
 
@@ -61,7 +63,8 @@ def native_part(source: str, builder: str, store: Path, arch: str | None) -> Nat
     literals = read_literals(source, builder)
     launchers = tuple(Launcher(s.name, tuple((a.type, a.name) for a in s.arguments), wrapper_source(s, builder))
                       for s in literals.signatures)
-    made = Native(library=result.artifact.read_bytes(), code=plain_unit(literals, builder), launchers=launchers, flags=literals.flags)
+    made = Native(library=result.artifact.read_bytes(), code=plain_unit(literals, builder), launchers=launchers, flags=literals.flags,
+                  processor=platform.machine())
     if builder == "cpp":
         return replace(made, needs=processor_features())
     return replace(made, archs=(hub_arch(arch or DEFAULT_ARCH),), backend=_cuda_word())

@@ -140,6 +140,8 @@ def _next(failed: Sequence[Operation], operations: Sequence[Operation], left: li
             continue
         evaluation = proofs.pop(operation.name).evaluation
         said = f"{evaluation.refused_by}: {evaluation.reason}"
+        if evaluation.refused_by == "problem":
+            said = f"{said} (the winner stood beside it as its opponent, and may be what failed)"
         if operation.form == OP and operation.facts.parameters and evaluation.refused_by in LOADING:
             tried.append(as_class(operation, "its module does not work as a function of its parameters"))
         elif strictly:

@@ -102,11 +102,10 @@ def check_init(name: str, model: type[nn.Module], init: tuple[Any, ...], args: t
 
 def constant(module: nn.Module, attribute: str, value: Any, name: str) -> None:
     """Raise where the module whose forward is replaced does not hold the verified value."""
-    missing = object()
-    found = getattr(module, attribute, missing)
-    if found is missing:
+    if not hasattr(module, attribute):
         raise ValueError(f"{name}: {type(module).__name__} has no attribute '{attribute}'; this layer was verified with "
                          f"{attribute}={value!r} and can only replace a module that says so.")
+    found = getattr(module, attribute)
     if found != value:
         raise ValueError(f"{name}: {type(module).__name__} has {attribute}={found!r}; this layer was verified with {value!r} alone. "
                          "Do not map it onto this module.")

@@ -150,11 +150,15 @@ def test_a_cuda_winner_has_a_library_archs_and_a_project_for_the_builder(texts, 
     assert "GPU architectures 9.0a" in files["README.md"].decode()
     write(tmp_path / "out", files)
 
-    from kernels._rust import Backend, Build, Metadata
+    from kernels._rust import Backend, Build, Digest, DigestAlgorithm, Metadata
+    from kernels.variants import parse_variant
 
+    folder = tmp_path / "out" / "build" / kernel.variant
+    assert parse_variant(kernel.variant).variant_str == kernel.variant
+    assert Digest.hash_variant(DigestAlgorithm.SHA256, folder).files == metadata["digest"]["files"]
     build = Build.open(tmp_path / "out" / "source")
     assert build.general.backends == [Backend.CUDA]
-    assert Metadata.read_from_file(tmp_path / "out" / "build" / kernel.variant / "metadata.json").name.python_name == "kernel"
+    assert Metadata.read_from_file(folder / "metadata.json").name.python_name == "kernel"
     assert 'cuda-capabilities = ["9.0a"]' in files["source/build.toml"].decode()
     assert b"__global__ void relu_kernel" in files["source/kernels/rowsoftmax.cu"]
     assert b"aoti_torch_get_current_cuda_stream" in files["source/torch-ext/torch_binding.cpp"]
