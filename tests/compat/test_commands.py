@@ -14,6 +14,9 @@ RIGHT = ("import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, 
          "        return torch.nn.functional.gelu(x, approximate='tanh')\n")
 
 
+WHOLE = pytest.mark.skipif(not os.environ.get("AUTOKERNEL_ALL_COMPAT"), reason="AUTOKERNEL_ALL_COMPAT=1 runs it: a whole evaluation")
+
+
 @pytest.fixture
 def run(store, monkeypatch, tmp_path):
     monkeypatch.setenv("AUTOKERNEL_CACHE_DIR", str(store))
@@ -40,16 +43,20 @@ def evaluate(run, tmp_path, text, *more):
     return run("eval", tmp_path / "p.py", tmp_path / "c.py", "--rules", "kernelbench", "--perf-trials", 3, *more)
 
 
-def test_a_right_candidate_has_a_verified_ratio_beside_its_unverified_time(run, tmp_path):
-    result = evaluate(run, tmp_path, RIGHT, "--json")
+@pytest.mark.parametrize("how", ["--no-verify", pytest.param("--verify", marks=WHOLE)])
+def test_a_right_candidates_time_is_unverified_and_has_a_verified_ratio_beside_it(run, tmp_path, how):
+    result = evaluate(run, tmp_path, RIGHT, "--json", how)
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
     assert (found["accepted"], found["compiled"], found["rules"], found["times"]) == (True, True, "kernelbench/1", "unverified")
     assert found["metadata"]["correctness_trials"] == "(5 / 5)"
     assert found["runtime"] > 0 and found["ref_runtime_stats"]["num_trials"] == len(found["reference_samples_ms"]) == 3
-    assert found["verified"]["verdict"] == "accepted"
-    low, high = found["verified"]["interval"]
-    assert low <= found["verified"]["speedup"] <= high
+    if how == "--no-verify":
+        assert found["verified"] is None
+    else:
+        assert found["verified"]["verdict"] == "accepted"
+        low, high = found["verified"]["interval"]
+        assert low <= found["verified"]["speedup"] <= high
     assert found["static"]["valid"] is False  # no __global__: it is only said
     assert found["labels"] == [{"line": 4, "name": "torch computes", "text": "torch.nn.functional.gelu"}]
 
@@ -101,7 +108,7 @@ def test_a_prompt_holds_the_task_the_rules_and_this_machine(run):
     assert "cores:" not in run("prompt", "L1/1", "--source", "embedded", "--no-hardware").stdout
 
 
-@pytest.mark.skipif(not os.environ.get("AUTOKERNEL_ALL_COMPAT"), reason="AUTOKERNEL_ALL_COMPAT=1 runs it: a whole evaluation")
+@WHOLE
 def test_the_prompts_example_is_a_right_answer_in_its_back_end(run, tmp_path):
     """What a model is shown must itself pass: the example doubles its input, and so does this problem."""
     text = run("prompt", "L1/1", "--source", "embedded", "--backend", "cpp").stdout

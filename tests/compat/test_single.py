@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from autokernel.compat import kernelbench
 from autokernel.compat.single import CompatOptions, check_method, evaluate_compat, kernelbench_backend, require_backend
 from autokernel.errors import MissingOnMachine, UsageError
 from autokernel.executor.compat_draws import Draws
@@ -36,9 +37,9 @@ class ModelNew(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def host(store):
-    with CompatHost("cpu", store) as opened:
-        yield opened
+def host(evaluate):
+    """The library's own warm host."""
+    return kernelbench._host("cpu")
 
 
 def judge(host, candidate=RIGHT, reference=REFERENCE, **options):
