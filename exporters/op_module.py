@@ -92,7 +92,8 @@ def _plain(text: str) -> str:
 
 def _verified(operation: Operation) -> list[str]:
     """_INIT and _VERIFIED: what the module was constructed with, and each argument as it was verified."""
-    rows = [f'    ("{a.name}", {_spec(a.tensor) if a.tensor else repr(a.value)}),' for a in operation.facts.arguments]
+    rows = [f'    ("{a.name}", {_spec(a.tensor) if a.tensor else "..." if a.opaque else repr(a.value)}),'
+            for a in operation.facts.arguments]
     rows += [f'    ("{p.name}", {_spec(p.tensor)}),' for p in operation.facts.parameters] if operation.form == OP else []
     return [f"_INIT = {operation.facts.init!r}", "_VERIFIED = (", *rows, ")"]
 
@@ -105,7 +106,7 @@ def _guard(operation: Operation, backend: str, indent: str, inputs: list[str], p
     """The checks in straight lines: they stand before every call, and loops would cost more than the call itself."""
     conditions: list[str] = []
     first = ""
-    specs = [(a.name, a.tensor, a.value) for a in operation.facts.arguments]
+    specs = [(a.name, a.tensor, a.value) for a in operation.facts.arguments if not a.opaque]
     specs += [(p.name, p.tensor, None) for p in operation.facts.parameters if params]
     for name, spec, value in specs:
         if spec is None:
