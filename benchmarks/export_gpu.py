@@ -24,7 +24,6 @@ from autokernel.executor.broker import Executor
 from autokernel.exporting.flow import Request, export
 from autokernel.exporting.prepare import check_exportable
 from autokernel.exporting.winners import Winner, sift, winners_of_run
-from autokernel.machine import describe
 from autokernel.workspace import folder_name
 from exporters import ExportError, names_for
 from exporters.evidence import speedups
@@ -47,7 +46,7 @@ def row(winner: Winner, folder: Path, executor: Executor) -> dict:
     began = time.monotonic()
     first = next(iter(speedups(winner.evaluation.to_json())), None)
     made = {"problem": uid, "name": winner.problem.name, "kind": winner.candidate.builder, "candidate": winner.candidate.sha256,
-            "winner": None if first is None else [first.low, first.speedup, first.high], "device": executor.machine().get("device_name")}
+            "winner": None if first is None else [first.low, first.speedup, first.high], "machine": executor.machine()}
     try:
         name = names_for(winner.problem.name, ())[0].replace("_", "-")
         done = export([winner], Request(folder, name), executor, lambda text: print(f"  {text}", file=sys.stderr, flush=True))
@@ -122,9 +121,9 @@ def main() -> int:
                 rows.append(row(winner, asked.out / folder_name(winner.problem.uid), executor))
                 out.write(json.dumps(rows[-1]) + "\n")
                 out.flush()
-    facts = describe({}, device)
-    print("; ".join(f"{name} {value}" for name, value in facts.items() if value not in (None, "")))
-    print()
+    if rows:
+        print("; ".join(f"{name} {value}" for name, value in rows[-1]["machine"].items() if value not in (None, "")))
+        print()
     print(table(rows))
     if asked.transformer:
         print()

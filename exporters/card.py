@@ -26,7 +26,6 @@ def card(kernel: Kernel, records: Mapping[str, Mapping[str, Any]], reports: Mapp
     """The card's text. `records`: evaluation by operation; `reports`: ABI report by operation with a library; `proof_rules`: what the
     kernel was judged by as loaded back.
     """
-    first = kernel.operations[0]
     names = ", ".join(f"`{o.name}`" for o in kernel.operations)
     count = "An operation" if len(kernel.operations) == 1 else f"{len(kernel.operations)} operations"
     parts = ["---", "library_name: kernels", f"license: {kernel.license}", "tags:", "- kernel", "- autokernel", "---", "",
@@ -34,12 +33,12 @@ def card(kernel: Kernel, records: Mapping[str, Mapping[str, Any]], reports: Mapp
              f"{count} for `{kernel.backend}`, forward only: {names}. Found and judged by AutoKernel on problems in KernelBench's form. "
              "Every operation was loaded back from these files with `kernels`, in a fresh process, and judged again under the full "
              f"rules ({proof_rules}) before they were written.",
-             "", "## Use", "", "```python", function_usage(kernel, first, repo_id), "```", ""]
-    layered = next((o for o in kernel.operations if layer_usage(kernel, o, repo_id)), None)
-    if layered is not None:
-        parts += ["As a layer in your own model:", "", "```python", layer_usage(kernel, layered, repo_id), "```", ""]
-    parts += ["In KernelBench's form:", "", "```python", model_usage(kernel, first, repo_id), "```", "",
-              f"Needs `kernels` {KERNELS_MINVER} or newer. Shapes, dtypes, values and strides other than those below "
+             "", "## Use", ""]
+    uses = (("As a function:", function_usage), ("As a layer in your own model:", layer_usage), ("In KernelBench's form:", model_usage))
+    for said, use in uses:
+        program = next((text for o in kernel.operations if (text := use(kernel, o, repo_id))), "")
+        parts += [said, "", "```python", program, "```", ""] if program else []
+    parts += [f"Needs `kernels` {KERNELS_MINVER} or newer. Shapes, dtypes, values and strides other than those below "
               f"{_outside(kernel.operations)}. There is no backward: call it under `torch.inference_mode()` or `torch.no_grad()`.", ""]
     parts += [*_overview(kernel.operations), *_speed(kernel, records), *_verified(kernel.operations), *_builds(kernel, reports),
               *_provenance(kernel, records)]
@@ -96,7 +95,8 @@ def _speed(kernel: Kernel, records: Mapping[str, Mapping[str, Any]]) -> list[str
 def _verified(operations: Sequence[Operation]) -> list[str]:
     lines = ["## Verified with", ""]
     for operation in operations:
-        takes = [f"`{a.name}` {a.tensor.text if a.tensor else repr(a.value)}" for a in operation.facts.arguments]
+        takes = [f"`{a.name}` {a.tensor.text if a.tensor else 'as the problem has it' if a.opaque else repr(a.value)}"
+                 for a in operation.facts.arguments]
         takes += [f"`{p.name}` {p.tensor.text}" for p in operation.facts.parameters]
         constants = f"; constructed with {operation.facts.init!r}"
         gives = "; ".join(o.text for o in operation.facts.outputs) or "what the problem gives"

@@ -24,7 +24,8 @@ def _operator_module(operation: Operation, backend: str) -> str:
               f"_winner = _runtime.Skeleton(_Winner, _INIT, {paths!r})", ""]
     if operation.fallback:
         lines += [f"_reference = _runtime.Reference(_Model, _INIT, {paths!r})", ""]
-    lines += ["", f"def _run({everything}):", f"    return _winner.call({_tuple(inputs)}, {_tuple(params)})", "", "",
+    lines += ["", f"def _run({everything}):",
+              f"    return _winner.call({_first(operation)}.device, {_tuple(inputs)}, {_tuple(params)})", "", "",
               f"def _fake({everything}):", f"    return {_fake(operation)}", "", "",
               f"_op = _runtime.register({operation.schema!r}, _run, _fake, {DISPATCH[backend]!r})", "", "",
               f"def {name}({_parameters(operation)}){_gives(operation)}:", *_docstring(operation)]
@@ -49,7 +50,7 @@ def _class_module(operation: Operation, backend: str) -> str:
     if facts.init is not None:
         lines += _constructor(operation)
     lines += [f"    def forward({', '.join(['self', *inputs])}):", '        """What was verified, or an error that says what was."""',
-              *_guard(operation, backend, "        ", inputs, []), f"        return super().forward({', '.join(inputs)})"]
+              *_guard(operation, backend, "        ", inputs, []), *_parent_call(operation, inputs)]
     return "\n".join(lines) + "\n"
 
 
@@ -91,7 +92,8 @@ def _plain(text: str) -> str:
 
 def _verified(operation: Operation) -> list[str]:
     """_INIT and _VERIFIED: what the module was constructed with, and each argument as it was verified."""
-    rows = [f'    ("{a.name}", {_spec(a.tensor) if a.tensor else repr(a.value)}),' for a in operation.facts.arguments]
+    rows = [f'    ("{a.name}", {_spec(a.tensor) if a.tensor else "..." if a.opaque else repr(a.value)}),'
+            for a in operation.facts.arguments]
     rows += [f'    ("{p.name}", {_spec(p.tensor)}),' for p in operation.facts.parameters] if operation.form == OP else []
     return [f"_INIT = {operation.facts.init!r}", "_VERIFIED = (", *rows, ")"]
 
@@ -104,7 +106,7 @@ def _guard(operation: Operation, backend: str, indent: str, inputs: list[str], p
     """The checks in straight lines: they stand before every call, and loops would cost more than the call itself."""
     conditions: list[str] = []
     first = ""
-    specs = [(a.name, a.tensor, a.value) for a in operation.facts.arguments]
+    specs = [(a.name, a.tensor, a.value) for a in operation.facts.arguments if not a.opaque]
     specs += [(p.name, p.tensor, None) for p in operation.facts.parameters if params]
     for name, spec, value in specs:
         if spec is None:
@@ -144,8 +146,17 @@ def _gives(operation: Operation) -> str:
             "list": " -> list[Tensor]"}[operation.facts.container]
 
 
+def _first(operation: Operation) -> str:
+    return next((a.name for a in operation.facts.arguments if a.tensor is not None), "")
+
+
+def _parent_call(operation: Operation, inputs: list[str]) -> list[str]:
+    call, first = f"return super().forward({', '.join(inputs)})", _first(operation)
+    return [f"        with _runtime.current({first}.device):", f"            {call}"] if first else [f"        {call}"]
+
+
 def _fake(operation: Operation) -> str:
-    source = next(a.name for a in operation.facts.arguments if a.tensor is not None)
+    source = _first(operation)
     made = [f"{source}.new_empty({o.shape!r}, dtype=torch.{check_dtype(o.dtype)})" for o in operation.facts.outputs]
     return made[0] if operation.facts.container == "tensor" else _tuple(made)
 

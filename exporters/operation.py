@@ -41,11 +41,12 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of forward: a tensor, or a plain value that is then part of what was verified."""
+    """One argument of forward: a tensor, or a plain value that is then part of what was verified; `opaque` is anything else."""
 
     name: str
     tensor: TensorSpec | None = None
     value: bool | int | float | str | None = None
+    opaque: bool = False
 
 
 @dataclass(frozen=True)

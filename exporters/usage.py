@@ -13,25 +13,25 @@ def loading(kernel: Kernel, repo_id: str) -> list[str]:
 
 
 def function_usage(kernel: Kernel, operation: Operation, repo_id: str) -> str:
-    """A program that calls the function, or ModelNew where there is no function."""
+    """A program that calls the function; "" where there is none."""
+    if operation.form != OP:
+        return ""
     facts = operation.facts
     lines = ["import torch", "from kernels import get_kernel", "", *loading(kernel, repo_id)]
     lines += [f"{a.name} = {_made(a, kernel.backend)}" for a in facts.arguments]
-    inputs = [a.name for a in facts.arguments]
-    if operation.form == OP:
-        lines += [f"{p.name} = {_tensor(p.tensor, kernel.backend)}" for p in facts.parameters]
-        call = f"kernel.{operation.name}({', '.join([*inputs, *(f'{p.name}={p.name}' for p in facts.parameters)])})"
-    else:
-        lines.append(f'model = {_model(kernel, operation)}.to("{kernel.backend}")')
-        call = f"model({', '.join(inputs)})"
-    return "\n".join([*lines, "with torch.inference_mode():", f"    y = {call}"])
+    lines += [f"{p.name} = {_tensor(p.tensor, kernel.backend)}" for p in facts.parameters]
+    passed = ", ".join([*(a.name for a in facts.arguments), *(f"{p.name}={p.name}" for p in facts.parameters)])
+    return "\n".join([*lines, "with torch.inference_mode():", f"    y = kernel.{operation.name}({passed})"])
 
 
 def model_usage(kernel: Kernel, operation: Operation, repo_id: str) -> str:
-    """A program that uses the class as KernelBench does."""
+    """A program that uses the class as KernelBench does; "" where its arguments cannot be written down (tensors among them)."""
+    if operation.facts.init is None or any(a.opaque for a in operation.facts.arguments):
+        return ""
+    init = ", ".join(repr(value) for value in operation.facts.init)
     lines = ["import torch", "from kernels import get_kernel", "", *loading(kernel, repo_id)]
     lines += [f"{a.name} = {_made(a, kernel.backend)}" for a in operation.facts.arguments]
-    lines.append(f'model = {_model(kernel, operation)}.to("{kernel.backend}")')
+    lines.append(f'model = kernel.models.{operation.title}({init}).to("{kernel.backend}")')
     return "\n".join([*lines, "with torch.inference_mode():", f"    y = model({', '.join(a.name for a in operation.facts.arguments)})"])
 
 
@@ -58,11 +58,6 @@ def layer_usage(kernel: Kernel, operation: Operation, repo_id: str) -> str:
               f'    model = kernelize({title}(), mode=Mode.INFERENCE, device="{kernel.backend}")']
     lines += [f"{a.name} = {_made(a, kernel.backend)}" for a in facts.arguments]
     return "\n".join([*lines, "with torch.inference_mode():", f"    y = model({inputs})"])
-
-
-def _model(kernel: Kernel, operation: Operation) -> str:
-    init = operation.facts.init or ()
-    return f"kernel.models.{operation.title}({', '.join(repr(value) for value in init)})"
 
 
 def _made(argument: Argument, backend: str) -> str:

@@ -41,7 +41,8 @@ def problem_facts(uid: str, source: str) -> Facts:
 def facts_of(data: Mapping[str, Any]) -> Facts:
     """The record of the process's JSON."""
     return Facts(
-        arguments=tuple(Argument(a["name"], _spec(a["tensor"]) if "tensor" in a else None, a.get("value")) for a in data["arguments"]),
+        arguments=tuple(Argument(a["name"], _spec(a["tensor"]) if "tensor" in a else None, a.get("value"),
+                                 a.get("opaque", False)) for a in data["arguments"]),
         outputs=tuple(_spec(o) for o in data["outputs"]), container=data["container"],
         parameters=tuple(Parameter(p["path"], _spec(p["tensor"])) for p in data["parameters"]),
         constants={name: ast.literal_eval(value) for name, value in data["constants"].items()},

@@ -84,7 +84,8 @@ def _arguments(model: torch.nn.Module, inputs: list[Any]) -> list[dict[str, Any]
     if len(names) < len(inputs):
         names = tuple(f"x{number}" for number in range(len(inputs)))
     return [{"name": name, "tensor": _tensor(value)} if isinstance(value, torch.Tensor)
-            else {"name": name, "value": value if type(value) in PLAIN else None} for name, value in zip(names, inputs, strict=False)]
+            else {"name": name, "value": value if _plain(value) and not isinstance(value, (list, tuple)) else None,
+                  "opaque": not _plain(value) or isinstance(value, (list, tuple))} for name, value in zip(names, inputs, strict=False)]
 
 
 def _tensor(value: torch.Tensor) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
@@ -27,44 +28,54 @@ def register(schema: str, run: Callable[..., Any], fake: Callable[..., Any], dis
 
 
 class Skeleton(threading.local):
-    """The winner's module with its parameters and buffers left open, one a thread; a call lends it the caller's tensors."""
+    """The winner's module with its parameters and buffers left open, one a thread and device; a call lends it the caller's tensors."""
 
     def __init__(self, model: type[nn.Module], init: tuple[Any, ...], paths: tuple[str, ...]) -> None:
         self.make, self.init, self.paths = model, init, paths
-        self.module: nn.Module | None = None
-        self.places: list[tuple[dict[str, Any], str]] = []
+        self.opened: dict[torch.device, tuple[nn.Module, list[tuple[dict[str, Any], str]]]] = {}
 
-    def _open(self, device: torch.device) -> nn.Module:
+    def _open(self, device: torch.device) -> tuple[nn.Module, list[tuple[dict[str, Any], str]]]:
         with torch.device("meta" if self.paths else device):
             module = self.make(*self.init)
         held = {name for group in (module.named_parameters, module.named_buffers) for name, _ in group(remove_duplicate=False)}
         if held != set(self.paths):
             raise RuntimeError(f"the kernel's module holds {sorted(held)} where {sorted(self.paths)} are passed; it cannot be a function.")
+        places = []
         for path in self.paths:
             parent, _, name = path.rpartition(".")
             owner = module.get_submodule(parent)
             slots: dict[str, Any] = owner._parameters if name in owner._parameters else owner._buffers
-            self.places.append((slots, name))
-        self.module = module
-        return module
+            places.append((slots, name))
+        self.opened[device] = module, places
+        return module, places
 
-    def call(self, inputs: tuple[Any, ...], tensors: tuple[Tensor, ...]) -> Any:
+    def call(self, device: torch.device, inputs: tuple[Any, ...], tensors: tuple[Tensor, ...]) -> Any:
         """forward(*inputs) with `tensors` as the parameters and buffers, in the order of `paths`; outputs are contiguous."""
-        module = self.module or self._open(next(value.device for value in (*tensors, *inputs) if isinstance(value, Tensor)))
-        for (slots, name), tensor in zip(self.places, tensors):
+        module, places = self.opened.get(device) or self._open(device)
+        for (slots, name), tensor in zip(places, tensors):
             slots[name] = tensor
         try:
-            made = module.forward(*inputs)
+            with current(device):
+                made = module.forward(*inputs)
         finally:
-            for slots, name in self.places:
+            for slots, name in places:
                 slots[name] = None
         return made.contiguous() if isinstance(made, Tensor) else tuple(one.contiguous() for one in made)
+
+
+def current(device: torch.device) -> Any:
+    """A context in which launches go to `device`: Triton and the libraries launch on the current one, wherever the tensors lie."""
+    if device.type == "cuda" and device.index != torch.cuda.current_device():
+        return torch.cuda.device(device)
+    return contextlib.nullcontext()
 
 
 def refusal(name: str, backend: str, wanted: Sequence[tuple[str, Any]], values: Sequence[Any]) -> Exception:
     """Why a call lies outside what was verified. `wanted`: each argument's name with (shape, dtype, strides or None), or its value."""
     for (argument, want), value in zip(wanted, values):
         where = f"{name}: argument '{argument}'"
+        if want is ...:  # neither tensor nor plain value: not checked
+            continue
         if not isinstance(want, tuple):
             if type(value) is not type(want) or value != want:
                 return ValueError(f"{where} is {value!r}; this kernel was verified with {want!r} alone. Pass that, or use torch.")

@@ -105,12 +105,14 @@ def get_init_inputs():
     ("bn = nn.BatchNorm1d(3)", "return self.bn(x)", "1.5", CLASS_ONLY, "changes a buffer", False),
     ("n = n", "return {'y': x}", "1.5", CLASS_ONLY, "no tensor", True),
     ("n = n", "return x + 1", "None", CLASS_ONLY, "neither a tensor nor a number", True),
+    ("n = n", "return x + scale[0]", "[torch.rand(3)]", CLASS_ONLY, "neither a tensor nor a number", True),
 ])
 def test_the_form_follows_from_the_problems_own_code(held, body, scale, form, why, layer):
     known = facts_of(facts(PROBLEM.replace("{held}", held).replace("{body}", body).replace("{scale}", scale)))
     got, reason = form_of(known, keeps_state=False)
     assert (got, known.init) == (form, ((3,),))
     assert why in reason
+    assert known.arguments[1].opaque is scale.startswith("[")
     assert (known.why_no_layer == "") is layer
 
 
@@ -250,6 +252,11 @@ def test_the_modules_for_other_arguments_and_classes(texts):
     alone = op_module(operation("L1/2", texts.SOFTMAX_PYTHON, "python", form=CLASS_ONLY, why_form="why"), "cuda")
     assert "_runtime.register" not in alone
     assert 'raise _runtime.refusal("rowsoftmax", "cuda", _VERIFIED, (x,))' in alone
+    list_taker = facts_of(facts(PROBLEM.replace("{held}", "n = n").replace("{body}", "return x").replace("{scale}", "[x0]").replace(
+        "SIZE = 4", "SIZE, x0 = 4, 1")))
+    unchecked = op_module(operation("L1/2", texts.SOFTMAX_PYTHON, "python", form=CLASS_ONLY, why_form="why", facts=list_taker), "cpu")
+    assert '("scale", ...),' in unchecked
+    assert "scale is None" not in unchecked
     ast.parse(falls)
     ast.parse(alone)
 
