@@ -89,7 +89,8 @@ def _written(graph: Any, taken: list[Any]) -> str:
     GraphLowering.compile_to_module = stop  # type: ignore[method-assign]
     joint_graph.lazy_init = lambda *arguments, **named: None  # it runs its attention patterns on tensors of the device, once
     # random numbers as eager draws them, else dropout could not agree
-    wanted = {"fallback_random": True, "force_disable_caches": True, "compile_threads": 1, "comment_origin": False, "triton.unique_kernel_names": True}
+    wanted = {"fallback_random": True, "force_disable_caches": True, "compile_threads": 1, "comment_origin": False, "triton.unique_kernel_names": True,
+              "triton.mix_order_reduction": False, "combo_kernels": False}
     try:
         with torch.no_grad(), settings.patch({k: v for k, v in wanted.items() if _has(settings, k)}):
             compile_fx(graph, taken)
@@ -104,6 +105,16 @@ def _has(settings: Any, name: str) -> bool:
             settings = getattr(settings, part)
         return True
     return False
+
+
+def _convolution_format(x: torch.Tensor, weight: torch.Tensor, backend: Any) -> torch.memory_format:
+    """cuDNN's rule, which a build without it does not know: the output lies as the input or the weights do."""
+    for tensor in (x, weight):
+        if tensor.dim() == 4 and not tensor.is_contiguous() and tensor.is_contiguous(memory_format=torch.channels_last):
+            return torch.channels_last
+        if tensor.dim() == 5 and not tensor.is_contiguous() and tensor.is_contiguous(memory_format=torch.channels_last_3d):
+            return torch.channels_last_3d
+    return torch.contiguous_format
 
 
 def _pretend() -> None:
@@ -123,6 +134,7 @@ def _pretend() -> None:
     }
     for name, answer in answers.items():
         setattr(torch.cuda, name, always(answer))
+    torch._C._conv_determine_backend_memory_format = _convolution_format  # type: ignore[assignment]
 
     class Driver:
         get_current_target = staticmethod(lambda: GPUTarget("cuda", ARCHITECTURE, 32))
