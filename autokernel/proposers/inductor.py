@@ -1,4 +1,4 @@
-"""Has torch's own compiler write its kernels for a problem, for an H200, whether or not this machine has a GPU. Runs in the tracing process.
+"""Has torch's own compiler write its kernels for a problem, for an H200, also where there is no GPU. Runs in the tracing process.
 
 Inductor needs a device's properties and Triton's target to choose tiles by, not the device: the problem is traced on fake CUDA tensors,
 the properties are those of an H200, and the compiler is stopped when it has written its Python text, before anything is built or loaded.
@@ -86,11 +86,11 @@ def _written(graph: Any, taken: list[Any]) -> str:
         code = lowering.codegen()[0]
         raise Written(str(getattr(code, "value", code)))
 
-    GraphLowering.compile_to_module = stop  # type: ignore[method-assign]
+    GraphLowering.compile_to_module = stop  # type: ignore[method-assign, assignment]
     joint_graph.lazy_init = lambda *arguments, **named: None  # it runs its attention patterns on tensors of the device, once
     # random numbers as eager draws them, else dropout could not agree
-    wanted = {"fallback_random": True, "force_disable_caches": True, "compile_threads": 1, "comment_origin": False, "triton.unique_kernel_names": True,
-              "triton.mix_order_reduction": False, "combo_kernels": False}
+    wanted = {"fallback_random": True, "force_disable_caches": True, "compile_threads": 1, "comment_origin": False,
+              "triton.unique_kernel_names": True, "triton.mix_order_reduction": False, "combo_kernels": False}
     try:
         with torch.no_grad(), settings.patch({k: v for k, v in wanted.items() if _has(settings, k)}):
             compile_fx(graph, taken)

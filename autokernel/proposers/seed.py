@@ -42,6 +42,7 @@ def tiles(grid: str, blocks: dict[str, int], x: int, y: int = 1, z: int = 1) -> 
         rest = triton.cdiv(counts[1], 65535)
         counts[1:] = [triton.cdiv(counts[1], rest), rest]
     return tuple(counts)'''
+EMPTY = r"empty_strided_cuda\(((?:\([^)]*\)), (?:\([^)]*\))), (torch\.\w+)\)"
 GRIDS = ("Grid1D", "Grid2D", "Grid2DWithYZOverflow", "Grid3D")
 SPACE: Mapping[str, list[int]] = {"XBLOCK": [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048], "YBLOCK": [8, 16, 32, 64, 128],
                                   "ZBLOCK": [1, 2, 4, 8, 16], "R0_BLOCK": [4, 8, 16, 32, 64, 256, 512, 1024, 2048, 4096],
@@ -185,7 +186,7 @@ def _statement(node: ast.stmt, text: str, known: Mapping[str, Kernel]) -> list[s
         numbers = ", ".join(f"{axis}={by_name[axis + 'numel']}" for axis in "xyz" if axis + "numel" in by_name)
         own = f'PARAMS["{kernel.name}"]'
         return [f'{kernel.name}[tiles("{kernel.grid}", {own}, {numbers})]({", ".join(given)}, **{own})']
-    text = re.sub(r"empty_strided_cuda\(((?:\([^)]*\)), (?:\([^)]*\))), (torch\.\w+)\)", r'torch.empty_strided(\1, dtype=\2, device=where)', text)
+    text = re.sub(EMPTY, r"torch.empty_strided(\1, dtype=\2, device=where)", text)
     text = text.replace("extern_kernels.", "torch.")
     unknown = re.search(r"\b(empty_strided_\w+|async_compile|inductor_ops|alloc_from_pool|run_intermediate_hooks)\b", text)
     if unknown:

@@ -137,17 +137,17 @@ def first_opaque(root: Value) -> str:
 def templates(source: str, backend: str, device: str, seeds: bool = True) -> list[Template]:
     """All templates for a problem, the likeliest first. `backend`: "auto", "triton", "cuda" or "cpp".
 
-    On a GPU, with `seeds`, what torch's compiler writes comes last, where there is no plan, or none but of several stages. Raises
-    Unmatchable, with the reason, where nothing fits.
+    On a GPU, with `seeds`, what torch's compiler writes comes first, where there is no plan or one of several stages: from its speed the
+    search goes on. Raises Unmatchable, with the reason, where nothing fits.
     """
     reason, found = "", list[Template]()
     try:
         found = _planned(source, backend, device)
     except Unmatchable as met:
         reason = str(met)
-    if seeds and device != "cpu" and backend in ("auto", "triton") and all("+" in t.name for t in found):
+    if seeds and device != "cpu" and backend in ("auto", "triton") and (not found or any("+" in t.name for t in found)):
         try:
-            found.append(seed_template(source))
+            found.insert(0, seed_template(source))
         except Unmatchable as met:
             reason += f"; {met}"
     if not found:
