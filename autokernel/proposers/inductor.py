@@ -33,7 +33,7 @@ class Written(BaseException):
 def generate(source: str) -> dict[str, Any]:
     """{"code": the module that torch.compile would run for this problem, "arguments": what its call takes, in order}, or {"error": why}.
 
-    An argument is ["parameter", dotted name] or ["input", position].
+    An argument is ["parameter", dotted name], ["buffer", dotted name] or ["input", position].
     """
     try:
         return _generate(source)
@@ -65,7 +65,9 @@ def _generate(source: str) -> dict[str, Any]:
     taken = [*state.values(), *(inputs[n] for n in places)]
     with torch.no_grad(), fake:
         graph = make_fx(forward)(*taken)
-    return {"code": _written(graph, taken), "arguments": [*(["parameter", name] for name in state), *(["input", n] for n in places)]}
+    buffers = {name for name, _ in model.named_buffers()}
+    named = [["buffer" if name in buffers else "parameter", name] for name in state]
+    return {"code": _written(graph, taken), "arguments": [*named, *(["input", n] for n in places)]}
 
 
 def _moved(value: Any) -> Any:

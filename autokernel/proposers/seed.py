@@ -69,9 +69,7 @@ def seed_template(source: str) -> Template:
     tree = ast.parse(made["code"])
     kernels = _kernels(tree)
     body, taken = _call(tree, kernels)
-    values = []
-    for kind, which in made["arguments"]:
-        values.append(ref.arguments[which] if kind == "input" else f"self.{which}")
+    values = [_value(kind, which, ref.arguments) for kind, which in made["arguments"]]
     if len(taken) != len(values):
         raise Unmatchable("torch.compile's kernels take other arguments than forward")
     launched = f"call({', '.join(values)})"
@@ -88,6 +86,14 @@ def seed_template(source: str) -> Template:
     space = {name: sorted({*SPACE[name.partition(".")[2]], value}) for name, value in params.items()}
     ast.parse(render(params))
     return Template("triton seed", "triton", IDEA, (params,), space, render)
+
+
+def _value(kind: str, which: Any, arguments: Sequence[str]) -> str:
+    """How forward names an argument of the compiler's call."""
+    if kind == "input":
+        return arguments[which]
+    plain = all(part.isidentifier() for part in which.split("."))
+    return f"self.{which}" if plain else f"self.get_{kind}({which!r})"
 
 
 def _kernels(tree: ast.Module) -> list[Kernel]:

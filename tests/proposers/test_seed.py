@@ -19,8 +19,8 @@ _spec = importlib.util.spec_from_file_location("search_problems", Path(__file__)
 assert _spec is not None and _spec.loader is not None
 problems: Any = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(problems)
-SOURCE = problems.problem("x: y = torch.relu(self.fc(x)) * self.s; return torch.sum(y - 0.5, dim=1, keepdim=True) + x", "torch.randn(37, 33)",
-                          "self.fc = nn.Linear(33, 24); self.s = nn.Parameter(torch.randn(24))")
+SOURCE = problems.problem("x: y = torch.relu(self.fc(x)) * self.s; return torch.sum(y - 0.5, dim=1, keepdim=True) + x",
+                          "torch.randn(37, 33)", "self.fc = nn.Linear(33, 24); self.s = nn.Parameter(torch.randn(24))")
 RUN = """
 import sys, torch
 import importlib.util
