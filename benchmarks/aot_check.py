@@ -1,6 +1,6 @@
 """Compile the search's first candidates for sm_90 without a GPU, at the problems' own sizes: what they need of a multiprocessor.
 
-    python benchmarks/aot_check.py --level 1 [--problems 50,54-60] [--source PATH] [--firsts] [--json aot.json] [--minutes 30]
+    python benchmarks/aot_check.py --level 1 [--problems 50,54-60] [--source PATH] [--firsts] [--seeds] [--json aot.json] [--minutes 30]
 
 Each candidate's forward runs on tensors that have shapes and no memory ("meta"); every kernel that it launches is compiled by Triton and
 its PTX assembled by Triton's own ptxas, which says registers and spills. A candidate that does not compile, or needs more shared
@@ -101,13 +101,13 @@ def on_meta(source: str, text: str, scratch: Path, launches: list[Any]) -> list[
     return list(launches)
 
 
-def check(problem: Any, firsts: bool, scratch: Path, launches: list[Any]) -> list[dict[str, Any]]:
+def check(problem: Any, firsts: bool, seeds: bool, scratch: Path, launches: list[Any]) -> list[dict[str, Any]]:
     """One row for each template (or each of its first choices) of a problem."""
     from autokernel.proposers.graph import Unmatchable
     from autokernel.proposers.templates import templates
 
     try:
-        found = templates(problem.source, "triton", "cuda:0")
+        found = templates(problem.source, "triton", "cuda:0", seeds)
     except Unmatchable as met:
         return [{"uid": problem.uid, "template": "none", "reason": str(met)}]
     rows = []
@@ -153,6 +153,7 @@ def main() -> int:
     parser.add_argument("--problems", default="")
     parser.add_argument("--source", default="auto")
     parser.add_argument("--firsts", action="store_true")
+    parser.add_argument("--seeds", action="store_true", help="also what torch.compile writes")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--minutes", type=float, default=60.0)
     options = parser.parse_args()
@@ -168,7 +169,7 @@ def main() -> int:
             if time.monotonic() > end:
                 print(f"--minutes {options.minutes} spent; the rest was not compiled")
                 break
-            for row in check(problem, options.firsts, Path(folder), launches):
+            for row in check(problem, options.firsts, options.seeds, Path(folder), launches):
                 rows.append(row)
                 print(line(row), flush=True)
     defects = sum("defect" in row for row in rows)

@@ -1,6 +1,6 @@
 """Which plan the built-in search finds for every problem of a level, without running one: a census.
 
-    python benchmarks/coverage.py --level 1 [--level 2] [--source PATH] [--backend triton] [--json census.json]
+    python benchmarks/coverage.py --level 1 [--level 2] [--source PATH] [--backend triton] [--seeds] [--json census.json]
 
 Prints a line a problem (the template that is tried first, or why there is none) and the counts by template.
 """
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 
-def census(level: int, source: str, backend: str) -> list[dict[str, Any]]:
+def census(level: int, source: str, backend: str, seeds: bool) -> list[dict[str, Any]]:
     """One row a problem: uid, name, templates (names, the likeliest first), ideas, and the reason where there is none."""
     from autokernel.proposers.graph import Unmatchable
     from autokernel.proposers.templates import templates
@@ -28,7 +28,7 @@ def census(level: int, source: str, backend: str) -> list[dict[str, Any]]:
     for problem in load_level(level, source=source).problems:
         row: dict[str, Any] = {"uid": problem.uid, "name": problem.name, "templates": [], "ideas": [], "reason": ""}
         try:
-            found = templates(problem.source, backend, "cuda:0")
+            found = templates(problem.source, backend, "cuda:0", seeds)
             row |= {"templates": [t.name for t in found], "ideas": [t.idea for t in found]}
         except Unmatchable as met:
             row["reason"] = str(met)
@@ -42,11 +42,12 @@ def main() -> int:
     parser.add_argument("--level", type=int, action="append", required=True)
     parser.add_argument("--source", default="auto")
     parser.add_argument("--backend", default="triton", choices=("triton", "cuda", "cpp"))
+    parser.add_argument("--seeds", action="store_true", help="also ask torch.compile, seconds a problem")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     whole = {}
     for level in options.level:
-        rows = census(level, options.source, options.backend)
+        rows = census(level, options.source, options.backend, options.seeds)
         for row in rows:
             print(f"{row['uid']:7} {row['name'][:56]:56} {'; '.join(row['ideas']) or 'no starter: ' + row['reason']}")
         counts = Counter(row["templates"][0] if row["templates"] else "no starter" for row in rows)

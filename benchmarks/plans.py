@@ -60,7 +60,8 @@ def problem_rows(problem: Any, only: list[str], compiled: bool, scratch: Path) -
     found = [t for t in templates(problem.source, "triton", "cuda:0") if not only or any(word in t.name for word in only)]
     if not found:
         return []
-    reference = module_of(problem.source, f"reference_{problem.level}_{problem.id}", scratch)
+    number = f"{problem.level}_{problem.problem_id}"
+    reference = module_of(problem.source, f"reference_{number}", scratch)
     arguments = list(reference.get_init_inputs()) if hasattr(reference, "get_init_inputs") else []
     with torch.device("cuda"):
         inputs = reference.get_inputs()
@@ -87,7 +88,7 @@ def problem_rows(problem: Any, only: list[str], compiled: bool, scratch: Path) -
             row["eager_ms"] = eager_ms
             try:
                 start = time.monotonic()
-                name = f"candidate_{problem.level}_{problem.id}_{len(rows)}"
+                name = f"candidate_{number}_{len(rows)}"
                 candidate = built(module_of(template.render(params), name, scratch), "ModelNew", arguments)
                 torch.manual_seed(1)
                 ours = candidate(*inputs)

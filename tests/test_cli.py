@@ -137,7 +137,7 @@ def test_a_broken_pipe_of_our_own_is_an_internal_error(monkeypatch):
 
 
 def test_show_prints_the_source_and_nothing_else_on_stdout():
-    result = run("kb", "show", "L1/1", "--source", "embedded")
+    result = run("kb", "show", "L1/1", "--source", "embedded", "--source-only")
     assert result.exit_code == 0
     assert result.stdout.startswith(('"""', "import", "#", "from"))
     assert "class Model" in result.stdout
@@ -272,3 +272,21 @@ def test_an_interrupt_is_exit_130_and_says_what_goes_on(monkeypatch):
     result = run("doctor", "--device", "cpu")
     assert result.exit_code == 130
     assert "Interrupted" in result.stderr
+
+
+def test_show_says_what_a_problem_does_and_how_it_would_be_written(tmp_path):
+    text = ("import torch\nimport torch.nn as nn\n\n\nclass Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "        self.fc = nn.Linear(32, 16)\n\n    def forward(self, x):\n        return torch.relu(self.fc(x)) * 2.0\n\n\n"
+            "def get_inputs():\n    return [torch.rand(8, 32)]\n\n\ndef get_init_inputs():\n    return []\n")
+    path = tmp_path / "linear.py"
+    path.write_text(text)
+    result = run("kb", "show", str(path), "--device", "cpu", "--backend", "triton", "--json")
+    assert result.exit_code == 0, result.stderr
+    seen = json.loads(result.stdout)["analysis"]
+    assert [(op["name"], op["shape"], op["flops"]) for op in seen["operations"]] == [
+        ("addmm", [8, 16], 2 * 8 * 32 * 16), ("relu", [8, 16], 0), ("mul", [8, 16], 0)]
+    assert (seen["input_bytes"], seen["weight_bytes"], seen["output_bytes"]) == (8 * 32 * 4, (32 * 16 + 16) * 4, 8 * 16 * 4)
+    assert seen["plans"] == ["matmul: product, float32 as bf16 parts on tensor cores, chain in the epilogue"]
+    assert 0 < seen["roofline_ms"] <= seen["apart_ms"] and seen["device"] == "cpu"
+    shown = run("kb", "show", str(path), "--device", "cpu", "--backend", "triton")
+    assert "must move: " in shown.stderr and "which says nothing of a GPU" in shown.stderr and shown.stdout == text

@@ -19,6 +19,7 @@ from autokernel.proposers.fits import adapt
 from autokernel.proposers.graph import Graph, Unmatchable, Value, read
 from autokernel.proposers.lower import row_program
 from autokernel.proposers.program import Program
+from autokernel.proposers.seed import seed_template
 from autokernel.proposers.staged import staged_templates
 from autokernel.proposers.starters import starter, starters
 from autokernel.proposers.template import Template
@@ -133,11 +134,28 @@ def first_opaque(root: Value) -> str:
     return NOTHING_OPAQUE
 
 
-def templates(source: str, backend: str, device: str) -> list[Template]:
+def templates(source: str, backend: str, device: str, seeds: bool = True) -> list[Template]:
     """All templates for a problem, the likeliest first. `backend`: "auto", "triton", "cuda" or "cpp".
 
-    Raises Unmatchable, with the reason, where no starter fits.
+    On a GPU, with `seeds`, what torch's compiler writes comes first, where there is no plan or one of several stages: from its speed the
+    search goes on. Raises Unmatchable, with the reason, where nothing fits.
     """
+    reason, found = "", list[Template]()
+    try:
+        found = _planned(source, backend, device)
+    except Unmatchable as met:
+        reason = str(met)
+    if seeds and device != "cpu" and backend in ("auto", "triton") and (not found or any("+" in t.name for t in found)):
+        try:
+            found.insert(0, seed_template(source))
+        except Unmatchable as met:
+            reason += f"; {met}"
+    if not found:
+        raise Unmatchable(reason)
+    return found
+
+
+def _planned(source: str, backend: str, device: str) -> list[Template]:
     graph = read(TRACER.trace(source))
     if graph.other_inputs:
         raise Unmatchable(f"input {graph.other_inputs[0]} must be a tensor or a float")

@@ -218,7 +218,7 @@ def _structure(value: torch.Tensor, drawing: Recorder) -> Iterator[str]:
 
 
 def main() -> None:
-    """Answer requests on stdin (a line with a length in bytes, then the source) by the same framing on stdout, until it closes.
+    """Answer requests on stdin (a line with "trace" or "seed" and a length in bytes, then the source) by a line with a length and JSON.
 
     Each problem is traced in a fork of this process, which has imported torch and done nothing with it: what one problem's code changes
     or breaks, the next does not see.
@@ -227,19 +227,28 @@ def main() -> None:
     trace(_FIRST)  # torch imports parts of itself at the first trace: here they are shared by every fork
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while line := requests.readline():
-        answer = _forked(requests.read(int(line)).decode("utf-8", "surrogatepass"))
+        verb, length = line.split()
+        answer = _forked(verb.decode(), requests.read(int(length)).decode("utf-8", "surrogatepass"))
         replies.write(f"{len(answer)}\n".encode() + answer)
         replies.flush()
 
 
-def _forked(source: str) -> bytes:
+def _answer(verb: str, source: str) -> dict[str, Any]:
+    if verb == "seed":
+        from autokernel.proposers.inductor import generate
+
+        return generate(source)
+    return trace(source)
+
+
+def _forked(verb: str, source: str) -> bytes:
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             os.close(read_end)
             with contextlib.redirect_stdout(io.StringIO()), os.fdopen(write_end, "wb") as out:
-                out.write(json.dumps(trace(source)).encode())
+                out.write(json.dumps(_answer(verb, source)).encode())
         finally:
             os._exit(0)
     os.close(write_end)

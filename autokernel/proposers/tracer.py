@@ -25,11 +25,18 @@ class Tracer:
 
     def trace(self, source: str) -> dict[str, Any]:
         """The trace of a problem's text. What goes wrong is an answer with "error", never an exception."""
+        return self._ask("trace", source)
+
+    def seed(self, source: str) -> dict[str, Any]:
+        """What torch's compiler writes for a problem: "code" and "arguments", or "error"."""
+        return self._ask("seed", source)
+
+    def _ask(self, verb: str, source: str) -> dict[str, Any]:
         body = source.encode("utf-8", "surrogatepass")
         process = self._running()
         assert process.stdin is not None
         try:
-            process.stdin.write(f"{len(body)}\n".encode() + body)
+            process.stdin.write(f"{verb} {len(body)}\n".encode() + body)
             process.stdin.flush()
             answer = json.loads(self._reply(process))
         except TimeoutError:
@@ -42,8 +49,8 @@ class Tracer:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
-            roots = [str(Path(p).parent) for p in autokernel.__path__]
-            path = os.pathsep.join([*roots, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+            root = str(Path(autokernel.__path__[0]).parent)  # and no other: beside a source tree may lie files that shadow modules
+            path = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
             self._process = subprocess.Popen([sys.executable, "-m", "autokernel.proposers.trace"], stdin=subprocess.PIPE,
                                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path})
         return self._process

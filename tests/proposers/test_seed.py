@@ -1,0 +1,71 @@
+"""torch.compile's kernels as a candidate: written without a GPU, run by Triton's interpreter in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autokernel.proposers.graph import Unmatchable
+from autokernel.proposers.seed import _kernel, seed_template
+
+pytestmark = pytest.mark.timeout(300)
+_spec = importlib.util.spec_from_file_location("search_problems", Path(__file__).with_name("problems.py"))
+assert _spec is not None and _spec.loader is not None
+problems: Any = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(problems)
+SOURCE = problems.problem("x: y = torch.relu(self.fc(x)) * self.s; return torch.sum(y - 0.5, dim=1, keepdim=True) + x",
+                          "torch.randn(37, 33)", "self.fc = nn.Linear(33, 24); self.s = nn.Parameter(torch.randn(24))")
+RUN = """
+import sys, torch
+import importlib.util
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, f"{sys.argv[1]}/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+reference, candidate = load("reference"), load("candidate")
+torch.manual_seed(3)
+model = reference.Model()
+torch.manual_seed(3)
+new = candidate.ModelNew()
+inputs = reference.get_inputs()
+with torch.no_grad():
+    torch.testing.assert_close(new(*inputs), model(*inputs), rtol=1e-5, atol=1e-5)
+print("right")
+"""
+
+
+def test_a_seed_is_a_candidate_of_its_own_and_right(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    template = seed_template(SOURCE)
+    text = template.render(template.params)
+    assert text.count("@triton.jit") >= 1 and "async_compile" not in text and "triton_heuristics" not in text
+    assert "self.fc.weight" in text.split("def forward")[1] and "self.s" in text.split("def forward")[1]
+    (tmp_path / "reference.py").write_text(SOURCE)
+    (tmp_path / "candidate.py").write_text(text)
+    done = subprocess.run([sys.executable, "-c", RUN, str(tmp_path)], capture_output=True, text=True, timeout=200, check=False,
+                          env={**os.environ, "TRITON_INTERPRET": "1"})
+    assert done.stdout.strip() == "right", done.stderr[-2000:]
+
+
+def test_its_launch_parameters_can_be_chosen(tmp_path: Path) -> None:
+    template = seed_template(SOURCE)
+    name = next(n for n in template.params if n.endswith(".num_warps"))
+    assert template.space[name] == [2, 4, 8, 16]
+    assert template.render({**template.params, name: 16}) != template.render(template.params)
+
+
+def test_what_a_seed_does_not_carry_is_said() -> None:
+    text = ("@triton_heuristics.split_scan(size_hints={'x': 1}, inductor_meta={'grid_type': 'SplitScanGrid'})\n"
+            "@triton.jit\ndef k(a):\n    pass\n")
+    with pytest.raises(Unmatchable, match="split_scan"):
+        _kernel("k", text)
+    with pytest.raises(Unmatchable, match="gave no seed"):
+        seed_template("import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        raise ValueError('no')\n"
+                      "def get_inputs():\n    return [torch.rand(2)]\n")
