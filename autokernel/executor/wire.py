@@ -132,9 +132,11 @@ def pack_reply(reply: Reply) -> bytes:
     return b"".join(parts)
 
 
-def send_reply(sock: socket.socket, reply: Reply) -> None:
-    """Send one reply, in the worker."""
-    sock.sendall(pack_reply(reply))
+def send_reply(sock: socket.socket, reply: Reply) -> bytes:
+    """Send one reply, in the worker; its frame."""
+    frame = pack_reply(reply)
+    sock.sendall(frame)
+    return frame
 
 
 def repeated(frame: bytes, sequence: int) -> bytes:

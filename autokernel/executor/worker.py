@@ -77,10 +77,9 @@ class Worker:
                 continue
             if request.kind == wire.GO_LEAST:  # the last null's answer again, with none of the work that makes an answer
                 self.touch()
-                frame = wire.repeated(null, request.sequence)
-            else:
-                frame = wire.pack_reply(self.answer(request))
-            self.sock.sendall(frame)
+                self.sock.sendall(wire.repeated(null, request.sequence))
+                continue
+            frame = wire.send_reply(self.sock, self.answer(request))
             null = frame if request.kind == wire.GO_NULL else null
 
     def answer(self, request: wire.Request) -> wire.Reply:
