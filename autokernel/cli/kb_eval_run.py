@@ -94,7 +94,10 @@ def _evaluate(records: RunRecords, loaded: LoadedLevel, chosen: Sequence[SampleF
     if done:
         click.echo(f"note: {done} of {len(chosen)} samples are evaluated already", err=True)
     problems = {problem.problem_id: problem for problem in loaded.problems}
-    whole = Batch(records, problems, batch, devices, build_store(), _watch).run(chosen)
+    work = Batch(records, problems, batch, devices, build_store(), _watch)
+    whole = work.run(chosen)
+    for device, error in work.lost.items():
+        click.echo(f"note: {device} was lost, and the others took its samples: {error.message}", err=True)
     if not whole:
         click.echo("The minutes are over; the same command goes on.", err=True)
     return whole

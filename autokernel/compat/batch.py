@@ -26,6 +26,7 @@ from kernelbench_bridge.errors import BridgeError
 from kernelbench_bridge.run_directory import SampleFile
 
 if TYPE_CHECKING:
+    from autokernel.executor.broker import Executor
     from autokernel.session import ProblemLike
 
 LOCK = ".autokernel-eval.lock"
@@ -93,6 +94,7 @@ class Batch:
         self.draws = Draws(store / "draws")
         self.builds: Once[Answer] = Once()
         self.failure: BaseException | None = None
+        self.lost: dict[str, InternalError] = {}  # devices on which no worker comes up any more
         self.end = time.monotonic() + 60 * batch.minutes if batch.minutes else float("inf")
         self.done = self.total = 0
         self._recording = threading.Lock()
@@ -106,8 +108,10 @@ class Batch:
         left = pending(samples, self.records)
         if left:
             self.draws.drawer.start()  # from this thread: a process of ours ends with the thread that started it
-        whole = self._share(left, self._serve) if left else True
-        self.draws.close()
+        try:
+            whole = self._share(left, self._serve) if left else True
+        finally:
+            self.draws.close()
         if not (whole and self.batch.verified and self.batch.options.measure):
             return whole
         untimed = [sample for sample in samples if self.records.wants_ratio(sample)]
@@ -124,9 +128,15 @@ class Batch:
                    for device in self.devices]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(0.5)  # in parts, so that Ctrl-C is heard
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(0.5)  # in parts, so that Ctrl-C is heard
+        except BaseException as error:
+            self.failure = error  # the others stop at their next sample
+            raise
+        if self.failure is None and self.lost and self.done < self.total and time.monotonic() < self.end:
+            self.failure = next(iter(self.lost.values()))
         if self.failure is not None:
             raise self.failure
         return self.done == self.total
@@ -134,6 +144,8 @@ class Batch:
     def _guarded(self, serve: Callable[[str, Queue, Queue], None], device: str, work: Queue, ahead: Queue) -> None:
         try:
             serve(device, work, ahead)
+        except InternalError as error:  # this device is lost; the others take its samples, and if none is left the run ends
+            self.lost[device] = error
         except BaseException as error:  # noqa: BLE001  (handed to the thread that waits, which raises it)
             self.failure = self.failure or error
 
@@ -152,26 +164,37 @@ class Batch:
                         for _ in range(self._builders() if device == self.devices[0] else 0)]
             for thread in builders:
                 thread.start()
-            while (sample := self._next(work)) is not None:
-                self._one(host, sample)
-            for thread in builders:
-                thread.join()  # they use this host
+            try:
+                self._all(work, lambda sample: self._one(host, sample))
+            finally:
+                for thread in builders:
+                    thread.join()  # they use this host
 
     def _verify(self, device: str, work: Queue, ahead: Queue) -> None:
         """The strict path's clock on right candidates."""
         from autokernel.executor.broker import Executor
 
         with Executor(device, self.store) as executor:
-            while (sample := self._next(work)) is not None:
-                try:
-                    made = verify(executor, self.problems[sample.problem_id], Candidate(sample.read(), "python"),
-                                  self.batch.options.precision)
-                except AutoKernelError as error:  # this candidate has no verified ratio, and the record says why
-                    made = Verified(verdict=f"not judged: {error.message}")
-                with self._recording:
-                    self.records.add_ratio(sample, made)
-                    self.done += 1
-                    self.watch(Progress(sample, None, None, made, self.done, self.total))
+            self._all(work, lambda sample: self._ratio(executor, sample))
+
+    def _ratio(self, executor: Executor, sample: SampleFile) -> None:
+        try:
+            made = verify(executor, self.problems[sample.problem_id], Candidate(sample.read(), "python"), self.batch.options.precision)
+        except (AutoKernelError, BridgeError) as error:  # this candidate has no verified ratio, and the record says why
+            made = Verified(verdict=f"not judged: {error.message}")
+        with self._recording:
+            self.records.add_ratio(sample, made)
+            self.done += 1
+            self.watch(Progress(sample, None, None, made, self.done, self.total))
+
+    def _all(self, work: Queue, one: Callable[[SampleFile], None]) -> None:
+        """Take samples until none is left; one that met a fault of ours goes back for another device."""
+        while (sample := self._next(work)) is not None:
+            try:
+                one(sample)
+            except InternalError:
+                work.put(sample)
+                raise
 
     def _over(self) -> bool:
         return self.failure is not None or time.monotonic() > self.end

@@ -14,6 +14,7 @@ import pytest
 from autokernel.compat.batch import Batch, BatchOptions, pending
 from autokernel.compat.records import RunRecords
 from autokernel.compat.single import CompatOptions
+from autokernel.errors import InternalError
 from kernelbench_bridge import Problem, load_level
 from kernelbench_bridge.run_directory import kernel_name, samples
 
@@ -122,6 +123,31 @@ def test_right_samples_get_the_judges_ratio_after_all_are_evaluated(tmp_path, st
     assert ours["1/0"]["verified"]["verdict"] == "accepted"
     assert ours["1/0"]["times"] == "unverified"
     assert "verified" not in ours["1/1"]
+
+
+@pytest.mark.parametrize("ill", [("cuda:0",), ("cuda:0", "cpu")])
+def test_a_device_that_is_lost_leaves_its_samples_to_the_others(tmp_path, store, monkeypatch, ill):
+    from autokernel.compat import batch as batches
+
+    class Sick(batches.CompatHost):
+        def __enter__(self):
+            if self.device in ill:
+                raise InternalError(f"a worker process did not start on {self.device}")
+            return super().__enter__()
+
+    monkeypatch.setattr(batches, "CompatHost", Sick)
+    folder = fill(tmp_path / "run")
+    problems = {problem.problem_id: problem for problem in load_level(1, "embedded").problems}
+    chosen = [sample for sample in samples(folder, 1)[0] if (sample.problem_id, sample.sample_id) in ((1, 1), (2, 1))]
+    batch = Batch(RunRecords.open(folder, {}), problems, BatchOptions(CompatOptions(measure=False, correct_trials=1)), ["cuda:0", "cpu"],
+                  store, lambda progress: None)
+    if len(ill) == 2:
+        with pytest.raises(InternalError, match="did not start"):
+            batch.run(chosen)
+    else:
+        assert batch.run(chosen) is True
+        assert list(batch.lost) == ["cuda:0"]
+        assert sorted(outcomes(folder)) == [(1, 1), (2, 1)]
 
 
 def test_minutes_end_a_run_that_goes_on_later(tmp_path, store):
