@@ -142,6 +142,8 @@ class Batch:
         return self.done == self.total
 
     def _guarded(self, serve: Callable[[str, Queue, Queue], None], device: str, work: Queue, ahead: Queue) -> None:
+        if self._over():
+            return
         try:
             serve(device, work, ahead)
         except InternalError as error:  # this device is lost; the others take its samples, and if none is left the run ends
