@@ -186,6 +186,7 @@ class CompatHost:
             with opened(draws or {}) as (seeds, descriptors):
                 body = pickle.dumps({**orders, "env": {**own, **orders["env"]}, "draws": seeds})
                 report, fault, message = self._exchange(worker, body, descriptors, deadline_s)
+            worker.loaded = report is not None  # so that what it added to `writable`, its build, is taken over when it is buried
             return Answer(report, fault, message, worker.text.text(0.0 if report else 0.3), time.monotonic() - start)
         finally:
             with self._spawning:  # the nursery's own lists are for one thread at a time
