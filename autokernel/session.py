@@ -129,7 +129,7 @@ class Session:
 
     def extensions(self, candidate: Candidate) -> Path:
         """Where load_inline builds of this candidate lie."""
-        return self.executor.store / "extensions" / candidate.sha256[:24]
+        return extensions_folder(self.executor.store, candidate)
 
     def kernels(self, candidate: Candidate) -> Path:
         """Triton's cache for the processes of one candidate: empty at each evaluation where the rules draw everything anew."""
@@ -221,6 +221,11 @@ class Session:
         for worker in self.workers.values():
             self.executor.stop(worker)
         self.workers = {}
+
+
+def extensions_folder(store: Path, candidate: Candidate) -> Path:
+    """Where load_inline builds of a candidate lie; its workers get private copies, and find them by TORCH_EXTENSIONS_DIR."""
+    return store / "extensions" / candidate.sha256[:24]
 
 
 def build(session: Session, candidate: Candidate) -> Path | None:

@@ -73,20 +73,22 @@ def _overview(operations: Sequence[Operation]) -> list[str]:
 
 def _speed(kernel: Kernel, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     lines = ["## Speed", "", f"![speedup by operation and shape]({PLOT})", "",
-             "| operation | shapes | against | speedup | interval | this, ms | other, ms | precision |",
-             "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+             "| operation | shapes | against | speedup | interval | at least | this, ms | other, ms | precision |",
+             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
     for operation in kernel.operations:
         record = records[operation.name]
         precision = record["precision_class"] or "not classed"
         lines += [f"| {operation.name} | {_shape(operation)} | {s.against} | {s.speedup:.3f} | {s.low:.3f} to {s.high:.3f} "
-                  f"| {s.candidate_ms:.4g} | {s.opponent_ms:.4g} | {precision} |" for s in speedups(record)]
+                  f"| {'-' if s.least is None else f'{s.least:.3f}'} | {s.candidate_ms:.4g} | {s.opponent_ms:.4g} | {precision} |"
+                  for s in speedups(record)]
     made = [s for record in records.values() for s in speedups(record)]
     first = records[kernel.operations[0].name]
     levels = sorted({f"{100 * s.confidence:.4g} %" for s in made})
     protocols = ", ".join(sorted({s.protocol for s in made}))
     lines += ["", "Speedup is the median of paired windows (other / this), with a distribution-free interval "
               f"({', '.join(levels)}), protocol {protocols}: windows timed by a process that the kernel "
-              "cannot reach, fresh inputs in each, the empty window taken off. `benchmarks/benchmark.py` follows `kernels benchmark`, "
+              "cannot reach, fresh inputs in each, the empty window taken off; `at least` is what would be left of the lower end had the "
+              "kernel's process skipped everything else that a window holds. `benchmarks/benchmark.py` follows `kernels benchmark`, "
               "whose method is a simpler one; its figures are not these.", "",
               "Measured on: " + ", ".join(f"{name} {value}" for name, value in machine(first).items()) + ".", ""]
     return lines

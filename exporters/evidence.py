@@ -23,12 +23,14 @@ class Speedup:
     protocol: str
     candidate_ms: float
     opponent_ms: float
+    least: float | None = None  # the lower end should the kernel's process have left out all else that a window holds
 
 
 def speedups(evaluation: Mapping[str, Any]) -> list[Speedup]:
     """The comparisons with what users have, "eager" and "compile", in the record's order."""
     return [Speedup(c["against"], c["speedup"], c["low"], c["high"], c["confidence"], c["pairs"], c["candidate"]["protocol"],
-                    statistics.median(c["candidate"]["samples_ms"]), statistics.median(c["opponent"]["samples_ms"]))
+                    statistics.median(c["candidate"]["samples_ms"]), statistics.median(c["opponent"]["samples_ms"]),
+                    c.get("verified_low"))
             for c in evaluation["comparisons"] if c["against"] in ("eager", "compile")]
 
 

@@ -154,7 +154,7 @@ def _next(failed: Sequence[Operation], operations: Sequence[Operation], left: li
 
 @contextmanager
 def _staging(executor: Executor) -> Iterator[Path]:
-    """A folder in the store, where workers can read and not write; gone at the end."""
+    """A folder in the store; gone at the end."""
     parent = executor.store / "exports"
     make_folder(parent)
     folder = Path(tempfile.mkdtemp(dir=parent))

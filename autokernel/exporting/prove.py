@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autokernel.durable import storage_errors
 from autokernel.evaluate import evaluate
 from autokernel.executor.broker import Executor
 from autokernel.exporting.winners import Winner
 from autokernel.records import Candidate, Comparison, Evaluation
 from autokernel.rules import Rules
+from autokernel.session import extensions_folder
 from exporters import Operation
 
 LOADED_BACK = '''"""An exported kernel, loaded back as its users load it."""
 
+import os
 from pathlib import Path
 
 from kernels import get_local_kernel
 
-ModelNew = get_local_kernel(Path({folder!r}), backend={backend!r}).models.{title}
+FOLDER = Path(os.environ["TORCH_EXTENSIONS_DIR"]) / "{content}"
+ModelNew = get_local_kernel(FOLDER, backend={backend!r}).models.{title}
 '''
 
 
@@ -42,16 +48,31 @@ class Proof:
 
 
 def prove(operation: Operation, winner: Winner, folder: Path, backend: str, *, rules: Rules, executor: Executor) -> Proof:
-    """Judge `operation` as loaded from `folder`, against eager and against the winner itself.
+    """Judge `operation` as loaded from the builds in `folder`, against eager and against the winner itself.
 
-    The loading process is a worker like any candidate's: nothing of the kernel is imported here. `folder` must lie in the executor's
-    store, which is what workers can read. Raises what `evaluate` raises.
+    The loading process is a worker like any candidate's: nothing of the kernel is imported here. Workers do not see the store; what they
+    get of it is a private copy of their candidate's builds, and so the kernel is laid there. Raises what `evaluate` raises.
     """
-    text = LOADED_BACK.format(folder=str(folder), backend=backend, title=operation.title)
+    text = LOADED_BACK.format(content=_content(folder / "build"), backend=backend, title=operation.title)
     kind = "triton" if winner.candidate.builder == "triton" else "python"  # the worker's surroundings: interpreted on a CPU or not
     again = Candidate(source=text, builder=kind, parent=winner.candidate.sha256, proposer="export")
-    return Proof(operation.name, evaluate(winner.problem, again, rules=rules, executor=executor, incumbent=winner.candidate,
-                                          against=("eager", "incumbent")))
+    place = extensions_folder(executor.store, again)
+    try:
+        with storage_errors("write", place):
+            shutil.copytree(folder / "build", place / _content(folder / "build") / "build", dirs_exist_ok=True)
+        return Proof(operation.name, evaluate(winner.problem, again, rules=rules, executor=executor, incumbent=winner.candidate,
+                                              against=("eager", "incumbent")))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _content(folder: Path) -> str:
+    """A name for what lies in `folder`: other files, another candidate."""
+    whole = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            whole.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes())
+    return whole.hexdigest()[:24]
 
 
 def changed(before: Mapping[str, bytes], folder: Path) -> list[str]:

@@ -76,7 +76,7 @@ def published(hub, exported):
 def test_the_exported_kernels_were_judged_again_and_timed_against_their_winners(exported):
     assert [(o.name, o.api) for o in exported.kernel.operations] == [
         ("rmsnorm", "rmsnorm(Tensor x, Tensor weight) -> Tensor"), ("rowsoftmax", "rowsoftmax(Tensor x) -> Tensor")]
-    assert all(proof.evaluation.accepted and proof.evaluation.rules == "strict/1" for proof in exported.proofs)
+    assert all(proof.evaluation.accepted and proof.evaluation.rules == rules.STRICT.label for proof in exported.proofs)
     assert all(proof.against_winner is not None for proof in exported.proofs)
     metadata = json.loads((exported.folder / "build" / VARIANT / "metadata.json").read_text())
     assert metadata["backend"] == {"type": "cpu"}

@@ -166,6 +166,29 @@ def test_a_cuda_winner_has_a_library_archs_and_a_project_for_the_builder(texts, 
     assert b"aoti_torch_get_current_cuda_stream" in files["source/torch-ext/torch_binding.cpp"]
 
 
+    done = subprocess.run([sys.executable, "-c", WITHOUT_A_GPU, folder, metadata["id"]], capture_output=True, text=True, timeout=100)
+    if "libcudart" in done.stderr:
+        return  # the toolkit's runtime is not where the loader looks; torch brings its own where there is a GPU
+    assert done.stdout.splitlines() == ["rowsoftmax: argument 'x' is on cpu; this kernel runs on cuda. Move it there.",
+                                        "cuda:0 torch.Size([1024, 1536]) torch.float32"], done.stderr
+
+
+WITHOUT_A_GPU = """
+import importlib.util, sys, torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+spec = importlib.util.spec_from_file_location(sys.argv[2], sys.argv[1] + "/__init__.py")
+module = sys.modules[sys.argv[2]] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+try:
+    module.rowsoftmax(torch.randn(1024, 1536))
+except ValueError as error:
+    print(error)
+with FakeTensorMode():
+    y = module.rowsoftmax(torch.empty(1024, 1536, device="cuda"))
+    print(y.device, y.shape, y.dtype)
+"""
+
+
 def write(folder, files):
     for name, data in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
