@@ -91,7 +91,7 @@ def seed_template(source: str) -> Template:
 def _value(kind: str, which: Any, arguments: Sequence[str]) -> str:
     """How forward names an argument of the compiler's call."""
     if kind == "input":
-        return arguments[which]
+        return str(arguments[which])
     plain = all(part.isidentifier() for part in which.split("."))
     return f"self.{which}" if plain else f"self.get_{kind}({which!r})"
 
