@@ -12,6 +12,7 @@ import types
 from typing import Any
 
 import torch
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 ARCHITECTURE = 90
@@ -137,6 +138,10 @@ def _pretend() -> None:
     for name, answer in answers.items():
         setattr(torch.cuda, name, always(answer))
     torch._C._conv_determine_backend_memory_format = _convolution_format  # type: ignore[assignment]
+
+    for name in ("init_gpu_context", "init_cuda_context"):  # makes a context where there is a GPU; none is needed here
+        if hasattr(fake_tensor, name):
+            setattr(fake_tensor, name, always(None))
 
     class Driver:
         get_current_target = staticmethod(lambda: GPUTarget("cuda", ARCHITECTURE, 32))

@@ -11,6 +11,7 @@ from autokernel.proposers import match, match_linear, match_norms
 from autokernel.proposers.choices import first_choices
 from autokernel.proposers.cpp_expressions import Expressions
 from autokernel.proposers.cpp_rows import shares_rows
+from autokernel.proposers.cut import above
 from autokernel.proposers.emit import Reference, reference
 from autokernel.proposers.emit_cpp import emit
 from autokernel.proposers.emit_native import cpp_candidate
@@ -90,10 +91,16 @@ MATCHERS = (match_linear.diagonal, match.elementwise, match_norms.softmax, match
             match_linear.scan)
 
 
+MAX_VALUES = 240  # of a graph that is planned as one: beyond, functions that call themselves for each value run too deep
+
+
 def starter_templates(source: str, graph: Graph, backend: str) -> list[Template]:
     """Templates that fill a starter of `backend`. Raises Unmatchable where none fits."""
     if len(graph.outputs) != 1 or not graph.single:
         raise Unmatchable("forward must return one tensor")
+    size = sum(1 for _ in above(graph.outputs[0]))
+    if size > MAX_VALUES:
+        raise Unmatchable(f"a forward of {size} operations must be planned in parts, which is not supported")
     found = match.first(MATCHERS, graph, graph.outputs[0])
     if found is None and backend == "triton":
         try:
