@@ -25,7 +25,7 @@ class Sources:
 
     records: Mapping[str, Mapping[str, Any]]
     problems: Mapping[str, str]
-    proof_rules: str = "strict/1"  # what the loaded kernel was judged by
+    proof_rules: str  # what the loaded kernel was judged by
 
 
 def repository_files(kernel: Kernel, sources: Sources, repo_id: str | None = None) -> dict[str, bytes]:

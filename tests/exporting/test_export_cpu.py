@@ -93,7 +93,7 @@ def test_the_same_winners_give_the_same_bytes_and_another_text_another_id(export
         kernel = replace(exported.kernel, operations=(replace(first, source=source, native=native), second))
         records = {p.stem: json.loads(p.read_text()) for p in (exported.folder / "evaluations").iterdir()}
         problems = {"rmsnorm": winner.problem.source, "rowsoftmax": load_problem("L1/2", "embedded").source}
-        return repository_files(kernel, Sources(records, problems))
+        return repository_files(kernel, Sources(records, problems, SHORT.label))
 
     again = files(winner.candidate.source)
     written = {path.relative_to(exported.folder).as_posix(): path.read_bytes() for path in exported.folder.rglob("*") if path.is_file()}

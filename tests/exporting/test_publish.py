@@ -31,7 +31,7 @@ def folder(tmp_path, texts, record):
         operation = Operation(name=name, title=name.title(), uid=problem.uid, problem_name=problem.name, builder="python",
                               source=candidate.source, sha256=candidate.sha256, facts=FACTS, form="op")
         kernel = Kernel("soft", version, "mit", backend, (operation,))
-        files = repository_files(kernel, Sources({name: record(problem, candidate).to_json()}, {name: problem.source}))
+        files = repository_files(kernel, Sources({name: record(problem, candidate).to_json()}, {name: problem.source}, "strict/1"))
         for path, data in files.items():
             (tmp_path / where / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / where / path).write_bytes(data)

@@ -43,7 +43,7 @@ def kernel_files(record, made, backend):
     problem = load_problem(made.uid, "embedded")
     evaluation = record(problem, Candidate(made.source, made.builder), device="cuda:0" if backend == "cuda" else "cpu")
     kernel = Kernel("kernel", 1, "mit", backend, (made,))
-    return kernel, repository_files(kernel, Sources({made.name: evaluation.to_json()}, {made.name: problem.source}))
+    return kernel, repository_files(kernel, Sources({made.name: evaluation.to_json()}, {made.name: problem.source}, "strict/1"))
 
 
 def test_a_winners_module_loses_what_only_builds_read_and_keeps_the_rest(texts):

@@ -55,7 +55,7 @@ def files_for(texts, record, backend, **more):
     operation = Operation(name="rowsoftmax", title="RowSoftmax", uid="L1/2", problem_name=problem.name, builder="triton",
                           source=candidate.source, sha256=candidate.sha256, facts=FACTS, form=OP, **more)
     evaluation = record(problem, candidate, device="cuda:0").to_json()
-    sources = Sources({"rowsoftmax": evaluation}, {"rowsoftmax": problem.source})
+    sources = Sources({"rowsoftmax": evaluation}, {"rowsoftmax": problem.source}, "strict/1")
     return repository_files(Kernel("soft", 1, "mit", backend, (operation,)), sources)
 
 
