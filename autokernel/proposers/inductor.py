@@ -53,6 +53,10 @@ def _generate(source: str) -> dict[str, Any]:
         exec(compile(source, "problem.py", "exec"), module.__dict__)
         arguments = module.__dict__["get_init_inputs"]() if "get_init_inputs" in module.__dict__ else []
         model = module.__dict__["Model"](*arguments)
+        untracked = [m for m in model.modules() if getattr(m, "running_mean", None) is not None and m.training]
+        for layer in untracked:  # in training forward only writes them; a fake tensor of a device that is not there cannot be written to
+            layer.running_mean = layer.running_var = None
+            layer.track_running_stats = False
         inputs = [_moved(value) for value in module.__dict__["get_inputs"]()]
         state = {name: _moved(value) for name, value in (*model.named_parameters(), *model.named_buffers())}
     places = [n for n, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
@@ -68,7 +72,8 @@ def _generate(source: str) -> dict[str, Any]:
         graph = make_fx(forward)(*taken)
     buffers = {name for name, _ in model.named_buffers()}
     named = [["buffer" if name in buffers else "parameter", name] for name in state]
-    return {"code": _written(graph, taken), "arguments": [*named, *(["input", n] for n in places)]}
+    return {"code": _written(graph, taken), "arguments": [*named, *(["input", n] for n in places)],
+            "untracked": bool(untracked)}
 
 
 def _moved(value: Any) -> Any:

@@ -73,7 +73,7 @@ def seed_template(source: str) -> Template:
     if len(taken) != len(values):
         raise Unmatchable("torch.compile's kernels take other arguments than forward")
     launched = f"call({', '.join(values)})"
-    doc = f"{IDEA[0].upper()}{IDEA[1:]}."
+    doc = f"{IDEA[0].upper()}{IDEA[1:]}{'; running statistics are not updated' if made.get('untracked') else ''}."
     before = [line for line in ref.before.split("\n") if line and line not in HEAD]
 
     def render(params: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from autokernel.proposers import match_conv
 from autokernel.proposers.choices import first_choices
 from autokernel.proposers.compose import compose, stage_names
+from autokernel.proposers.cut import above
 from autokernel.proposers.emit import reference
 from autokernel.proposers.graph import Graph, Unmatchable, Value
 from autokernel.proposers.match import Match, Matcher, elementwise, program_of, reduction
@@ -18,6 +19,7 @@ from autokernel.proposers.template import Template
 from autokernel.proposers.triton_rows import SPACE, first_rows, rows_match
 
 BACKEND = "triton"
+UNTOUCHED = "running statistics are not updated"
 
 
 def row_program_match(graph: Graph, root: Value) -> Match | None:
@@ -51,10 +53,18 @@ def staged_templates(source: str, graph: Graph, matchers: Sequence[Matcher]) -> 
             continue
         ops = [stage.match.op for stage in plan.stages]
         if ops not in [[stage.match.op for stage in p.stages] for p, _ in plans] and set(ops) != {"library"}:
-            plans.append((plan, label))
+            plans.append((plan, "; ".join(filter(None, (label, _left_out(graph, plan))))))
     if not plans:
         raise reason or Unmatchable("no chain of starters gives this combination of operations")
     return [plan_template(source, plan, label) for plan, label in plans]
+
+
+def _left_out(graph: Graph, plan: Plan) -> str:
+    """What a plan does not do although the problem's forward does: a row program only gives its result."""
+    updates = [v for v in above(graph.outputs[0]) if (made := v.attrs.get("call")) is not None
+               and made.name.startswith("native_batch_norm") and made.args[5] and made.args[3] is not None]
+    kept = sum(stage.match.shape.get("kind") == "batch" for stage in plan.stages)
+    return UNTOUCHED if len({id(v) for v in updates}) > kept else ""
 
 
 def plan_template(source: str, plan: Plan, label: str = "") -> Template:
