@@ -1,7 +1,7 @@
 # The two commands of the README. PYTHON picks the interpreter that the virtual environment is made with.
 PYTHON ?= python3
 VENV ?= .venv
-PYTEST_ARGS ?= -n 2 --dist loadfile
+PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 
 .PHONY: demo test lint clean

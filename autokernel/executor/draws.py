@@ -77,8 +77,10 @@ class ProblemCode:
 
     def moved_model(self, seed: int) -> tuple[torch.nn.Module, int]:
         """As `model`, with neutral parameters moved; and how many were."""
-        with neutral.moved(seed) as count:
-            return self.model(seed), count[0]
+        plain = dict(self.model(seed).named_parameters())
+        with neutral.moved(seed):
+            model = self.model(seed)
+        return model, sum(name in plain and not torch.equal(plain[name], values) for name, values in model.named_parameters())
 
     def draw(self, seed: int) -> tuple[Any, ...]:
         """One set of the problem's own inputs."""

@@ -28,20 +28,14 @@ def moved_values(like: Any, value: float, seed: int) -> Any:
 
 
 @contextmanager
-def moved(seed: int) -> Iterator[list[int]]:
-    """While it lasts, `nn.init.ones_`, `zeros_` and `constant_`, and `nn.Parameter` of a constant tensor, give moved values.
-
-    Yields a list of one number: how many tensors were moved so far.
-    """
+def moved(seed: int) -> Iterator[None]:
+    """While it lasts, `nn.init.ones_`, `zeros_` and `constant_`, and `nn.Parameter` of a constant tensor, give moved values."""
     import torch
     from torch import nn
-
-    count = [0]
 
     def fill(tensor: Any, value: float) -> Any:
         if not tensor.is_floating_point() or tensor.is_meta or not math.isfinite(value):
             return plain["constant_"](tensor, value)
-        count[0] += 1
         with torch.no_grad():
             return tensor.copy_(moved_values(tensor, float(value), seed))
 
@@ -49,7 +43,6 @@ def moved(seed: int) -> Iterator[list[int]]:
         if type(data) is torch.Tensor and data.is_floating_point() and data.numel() and not data.is_meta:
             value = float(data.reshape(-1)[0])
             if math.isfinite(value) and bool((data == value).all()):
-                count[0] += 1
                 data = moved_values(data, value, seed)
         return born(cls, data, requires_grad)
 
@@ -63,7 +56,7 @@ def moved(seed: int) -> Iterator[list[int]]:
         setattr(module, name, moving[name])
     nn.Parameter.__new__ = parameter  # type: ignore[method-assign]
     try:
-        yield count
+        yield
     finally:
         for module, name in places:
             setattr(module, name, plain[name])

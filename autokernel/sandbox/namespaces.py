@@ -83,7 +83,8 @@ def shut_in(view: View) -> None:
             if path in held:
                 _bind(held[path], path, folder=os.path.isdir(f"/proc/self/fd/{held[path]}"))
         for number, path in enumerate((*view.own, *view.copied)):
-            if path.startswith("/tmp/"):  # one mount: a file can be moved from one to the other
+            shown = any(path.startswith(f"{other}/") for other in view.readable)  # a store inside a checkout, say
+            if path.startswith("/tmp/") and not shown:  # one mount: a file can be moved from one to the other
                 os.makedirs(path, exist_ok=True)
             else:
                 _bind(room[str(number)], path, folder=True)
