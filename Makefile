@@ -4,13 +4,17 @@ VENV ?= .venv
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test test-all lint clean
 
 demo: $(VENV)/.installed
 	$(BIN)/autokernel kb run --level 1 --minutes 4
 
 test: $(VENV)/.installed-test lint
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# All attacks, all whole evaluations of KernelBench's ways, all plans: half an hour and more on two cores.
+test-all: $(VENV)/.installed-test lint
+	AUTOKERNEL_ALL_EXPLOITS=1 AUTOKERNEL_ALL_COMPAT=1 AUTOKERNEL_ALL_PLANS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
