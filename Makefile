@@ -14,7 +14,7 @@ test: $(VENV)/.installed-test lint
 
 # All attacks, all whole evaluations of KernelBench's ways, all plans: half an hour and more on two cores.
 test-all: $(VENV)/.installed-test lint
-	AUTOKERNEL_ALL_EXPLOITS=1 AUTOKERNEL_ALL_COMPAT=1 AUTOKERNEL_ALL_PLANS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+	AUTOKERNEL_SLOW_TESTS=1 AUTOKERNEL_ALL_EXPLOITS=1 AUTOKERNEL_ALL_COMPAT=1 AUTOKERNEL_ALL_PLANS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

@@ -14,9 +14,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 
 KERNELBENCH = "AUTOKERNEL_KERNELBENCH_DIR"
+SLOW = "AUTOKERNEL_SLOW_TESTS"
 
 
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("slow") and not os.environ.get(SLOW):
+            item.add_marker(pytest.mark.skip(reason=f"takes long; `make test-all` runs it ({SLOW}=1)"))
     if visible_gpus():
         return
     for item in items:

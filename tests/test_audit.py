@@ -58,6 +58,7 @@ def test_what_passes_without_computing_decides(executor: Executor, body: str, in
         assert found.output_bytes > 0 and found.oracle == "fp64"
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_line_a_problem_and_does_none_twice(tmp_path: Path) -> None:
     out = tmp_path / "audit.jsonl"
     command = ["kb", "audit", "--level", "1", "--problems", "1", "--source", "embedded", "--device", "cpu", "--out", str(out), "--json"]

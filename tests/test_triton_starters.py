@@ -132,7 +132,7 @@ def of(said: dict[str, str], starter: str, good: set[str]) -> dict[str, str]:
     return {name: word for name, word in own.items() if word not in good}
 
 
-@pytest.mark.parametrize("starter", STARTERS)
+@pytest.mark.parametrize("starter", [pytest.param(s, marks=pytest.mark.slow) if s == "conv" else s for s in STARTERS])
 def test_interpreted_starter_agrees_with_float64(reports: Callable[[str], dict[str, str]], starter: str) -> None:
     assert of(reports("interpret"), starter, {"right"}) == {}
 

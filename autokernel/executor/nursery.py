@@ -295,9 +295,9 @@ class Nursery:
         self.workers.pop(worker.name, None)
         if worker is self._spare:
             self._spare = None
+        self._keep(worker)  # before the socket is closed: that ends the process, and its files with it
         if not worker.attached:
             worker.sock.close()
-        self._keep(worker)
         families.kill(worker.keeper)
         worker.group.remove()
         worker.text.text()

@@ -82,6 +82,7 @@ def test_a_package_that_is_missing_is_exit_3_and_named(run, tmp_path, rules):
     assert "tilelang" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_baseline_says_what_it_was_measured_under_and_is_not_mixed(run, tmp_path):
     made = run("baseline", "--level", 1, "--source", "embedded", "--problems", "1,2", "--trials", 2, "--out", "b.json")
     assert made.exit_code == 0, made.stderr

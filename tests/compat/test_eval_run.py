@@ -59,6 +59,7 @@ def check(found):
         assert how in found[key]["metadata"], key
 
 
+@pytest.mark.slow
 def test_a_directory_killed_in_the_middle_ends_with_the_same_file(tmp_path, store):
     environment = {**os.environ, "AUTOKERNEL_CACHE_DIR": str(store)}
     folder = fill(tmp_path / "run")
@@ -89,6 +90,7 @@ def test_a_directory_killed_in_the_middle_ends_with_the_same_file(tmp_path, stor
     assert "--fresh" in other.stderr
 
 
+@pytest.mark.slow
 def test_several_devices_share_the_samples(tmp_path, store):
     folder = fill(tmp_path / "run")
     records = RunRecords.open(folder, {"level": 1})
@@ -105,6 +107,7 @@ def test_several_devices_share_the_samples(tmp_path, store):
         key: EXPECTED[key][:2] for key in EXPECTED if key not in ((2, 2), (1, 2))}
 
 
+@pytest.mark.slow
 def test_right_samples_get_the_judges_ratio_after_all_are_evaluated(tmp_path, store):
     """The two in order: while KernelBench's evaluator runs, nothing of the judge's is on the device."""
     source = ("import torch\nclass Model(torch.nn.Module):\n    def forward(self, x): return x * 2\n"
@@ -126,6 +129,7 @@ def test_right_samples_get_the_judges_ratio_after_all_are_evaluated(tmp_path, st
 
 
 @pytest.mark.parametrize("ill", [("cuda:0",), ("cuda:0", "cpu")])
+@pytest.mark.slow
 def test_a_device_that_is_lost_leaves_its_samples_to_the_others(tmp_path, store, monkeypatch, ill):
     from autokernel.compat import batch as batches
 

@@ -6,6 +6,8 @@ import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 REFERENCE = """import torch
 class Model(torch.nn.Module):
     def forward(self, x): return x * 2
@@ -15,6 +17,7 @@ def get_init_inputs(): return []
 RIGHT = "import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x): return x + x\n"
 
 
+@pytest.mark.slow
 def test_pools_of_threads_come_and_go(evaluate):
     for round_of in range(2):
         with ThreadPoolExecutor(2) as pool:
@@ -25,6 +28,7 @@ def test_pools_of_threads_come_and_go(evaluate):
         assert '"compiled": true' in found[0].model_dump_json()
 
 
+@pytest.mark.slow
 def test_a_fork_gets_processes_of_its_own(evaluate):
     assert evaluate(REFERENCE, RIGHT).correctness
     with warnings.catch_warnings():

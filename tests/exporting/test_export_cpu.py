@@ -200,6 +200,7 @@ for name, bench in (("rmsnorm", module.RMSNormBenchmark()), ("rowsoftmax", modul
 """
 
 
+@pytest.mark.slow
 def test_the_cards_programs_and_the_benchmark_run_as_they_stand(published, bare_python, exported, tmp_path):
     card = (exported.folder / "README.md").read_text().replace("YOUR-ORG/level-one", REPO)
     assert card.startswith("---\nlibrary_name: kernels\nlicense: mit\n")
@@ -211,6 +212,7 @@ def test_the_cards_programs_and_the_benchmark_run_as_they_stand(published, bare_
     assert done.stdout.splitlines() == ["(1024, 1024) torch.float32"] * 3 + ["True 42"] * 2, done.stderr
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_wrong_when_loaded_back_is_not_written(executor, winner, tmp_path, monkeypatch):
     def spoiled(operation, backend):
         text = op_module.op_module(operation, backend)

@@ -135,6 +135,7 @@ def test_the_reference_is_the_model_and_what_it_reaches():
     assert not re.search("math|get_inputs|B = 3", text)
 
 
+@pytest.mark.slow
 def test_a_cuda_winner_has_a_library_archs_and_a_project_for_the_builder(texts, record, tmp_path):
     if shutil.which("nvcc") is None:
         pytest.skip("no nvcc here")
@@ -223,6 +224,7 @@ for bad in ((x.double(), w, y, 4), (x.t(), w, y, 4)):
 """
 
 
+@pytest.mark.slow
 def test_the_projects_binding_compiles_and_computes(texts, record, tmp_path):
     """As kernel-builder would compile it, with the macros that it generates, against the headers that are here."""
     import torch

@@ -116,6 +116,7 @@ def test_what_a_cuda_starter_does_not_do_is_said(name: str) -> None:
 @pytest.mark.skipif(not LEVEL_1, reason="set AUTOKERNEL_KERNELBENCH_DIR to the folder of KernelBench's parquet files")
 @pytest.mark.timeout(400)
 @pytest.mark.filterwarnings("ignore")  # what a problem's own code warns of
+@pytest.mark.slow
 def test_nearly_every_problem_of_levels_1_and_2_finds_a_triton_plan_and_a_third_of_level_1_a_row_program() -> None:
     found: Counter[int] = Counter()
     rows = 0

@@ -41,6 +41,7 @@ print("right")
 """
 
 
+@pytest.mark.slow
 def test_a_seed_is_a_candidate_of_its_own_and_right(tmp_path: Path) -> None:
     pytest.importorskip("triton")
     template = seed_template(SOURCE)
