@@ -281,6 +281,7 @@ def test_eval_on_a_problem_that_needs_a_missing_package_is_exit_3(run, tmp_path)
     assert "no_such_package_of_ours" in result.stderr
 
 
+@pytest.mark.slow
 def test_doctors_self_test_knows_right_from_wrong_from_cheating(tmp_path, monkeypatch):
     """The real executor, on the CPU."""
     monkeypatch.setenv("AUTOKERNEL_CACHE_DIR", str(tmp_path))
