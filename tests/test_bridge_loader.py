@@ -171,7 +171,7 @@ def test_a_hub_that_does_not_answer_costs_no_more_than_the_deadline(monkeypatch)
         begun = time.monotonic()
         assert load_level(1).origin == "embedded"
         assert load_level(2).origin == "embedded"  # asked once a process
-        assert time.monotonic() - begun < 2.0
+        assert time.monotonic() - begun < 4.0  # 0.3 s, once
         assert hub.unreachable() == "the Hub did not answer within 0.3 s"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -27,20 +26,28 @@ def run(*arguments):
     return CliRunner().invoke(cli, [str(a) for a in arguments], prog_name="autokernel")
 
 
-def test_help_answers_in_under_300_ms():
-    spent = []
-    for _ in range(5):  # processor time, the least of five: the wall's would depend on what else the machine does
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "autokernel", "--help"], capture_output=True, check=True, timeout=60)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(spent) < 0.3, spent
+def test_help_costs_little_more_than_python_with_click(processor_seconds):
+    """Under 0.3 s on a machine that starts python with click in 0.2 s; a slower one is not our fault."""
+    assert processor_seconds("-m", "autokernel", "--help") < max(0.3, 1.5 * processor_seconds("-c", "import click"))
 
 
-def test_help_imports_neither_torch_nor_anything_else_heavy():
-    done = subprocess.run([sys.executable, "-X", "importtime", "-m", "autokernel", "kb", "run", "--help"],
-                          capture_output=True, text=True, check=True, timeout=60)
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+def loaded_by(*arguments):
+    """The modules that a fresh process holds after it has answered this command line."""
+    text = ("import sys\nfrom autokernel.cli import main\n"
+            "try:\n    main(sys.argv[1:])\nfinally:\n    print('\\n' + ' '.join(sys.modules), file=sys.stderr)")
+    done = subprocess.run([sys.executable, "-c", text, *arguments], capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_help_of_all_commands_loads_no_module_of_a_single_one():
+    loaded = loaded_by("--help")
+    assert "autokernel.cli.kb" in loaded
+    assert not [name for name in loaded if name.startswith("autokernel.cli.kb_")]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["kb", "--help"], ["kb", "run", "--help"], ["export", "--help"]])
+def test_help_imports_neither_torch_nor_anything_else_heavy(arguments):
+    loaded = loaded_by(*arguments)
     assert "click" in loaded
     assert not loaded & {"torch", "triton", "numpy", "rich", "optuna", "pyarrow", "datasets", "kernelbench_bridge", "scorer"}
 

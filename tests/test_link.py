@@ -69,7 +69,7 @@ def test_a_reply_must_be_whole_within_its_deadline_however_it_comes() -> None:
         theirs.sendall(whole[8:])
 
     ours.settimeout(0.5)
-    for pause_s, in_time in ((0.2, False), (0.0, True)):
+    for pause_s, in_time in ((0.4, False), (0.0, True)):
         sender = threading.Thread(target=drip, args=(pause_s,))
         sender.start()
         start = time.monotonic()
@@ -78,7 +78,7 @@ def test_a_reply_must_be_whole_within_its_deadline_however_it_comes() -> None:
         else:
             with pytest.raises(TimeoutError):
                 wire.receive_reply(ours, 7)
-            assert time.monotonic() - start < 1.2  # each byte alone came in time
+            assert time.monotonic() - start < 2.5  # each byte alone came in time
         sender.join()
         ours.settimeout(0.1)
         while not in_time:

@@ -1,7 +1,7 @@
 """The command `autokernel`: parse, call one function, render.
 
-Command modules import click alone; what they call is imported when it is called, so that `--help` answers at once and
-without torch.
+A command's module is imported when the command is asked for, and imports click alone; what it calls is imported when it is
+called. So `--help` answers at once and without torch.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from typing import Any, NoReturn
 import click
 
 from autokernel import __version__
-from autokernel.cli.doctor import doctor
-from autokernel.cli.export import export_kernel
 from autokernel.cli.failures import DEBUG_VARIABLE, NOBODY_READS, explain, nobody_reads
-from autokernel.cli.kb import kb
-from autokernel.cli.publish import publish_kernel
+from autokernel.cli.lazy import LazyGroup
+
+COMMANDS = {
+    "doctor": "autokernel.cli.doctor:doctor",
+    "export": "autokernel.cli.export:export_kernel",
+    "kb": "autokernel.cli.kb:kb",
+    "publish": "autokernel.cli.publish:publish_kernel",
+}
 
 
-class ExitCodeGroup(click.Group):
+class ExitCodeGroup(LazyGroup):
     """A group whose commands return their exit code, and whose failures leave through one door."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -37,7 +41,7 @@ class ExitCodeGroup(click.Group):
         ctx.exit(code if isinstance(code, int) else 0)
 
 
-@click.group(cls=ExitCodeGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(cls=ExitCodeGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.option("--debug", is_flag=True, envvar=DEBUG_VARIABLE, help="Show the traceback of a failure.")
 @click.version_option(__version__, prog_name="autokernel")
 def cli(debug: bool) -> None:
@@ -46,12 +50,6 @@ def cli(debug: bool) -> None:
     Exit codes: 0 done, or the candidate is right; 1 refused; 2 wrong usage or unreadable input; 3 something is missing on
     this machine; 4 internal.
     """
-
-
-cli.add_command(doctor)
-cli.add_command(kb)
-cli.add_command(export_kernel)
-cli.add_command(publish_kernel)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

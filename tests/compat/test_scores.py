@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 
@@ -132,18 +131,13 @@ def test_without_a_baseline_it_says_how_to_get_one(write):
     assert "kb baseline" in result.stderr
 
 
-def test_a_hundred_problems_are_scored_in_under_half_a_second_without_torch(write):
+def test_a_hundred_problems_are_scored_in_under_half_a_second_without_torch(write, processor_seconds):
+    """Half a second on a machine that starts python with click in 0.2 s; on a slower one no more than that many times as long."""
     run, baseline = write({str(n): [entry(sample, runtime=1.0 + n / 100) for sample in range(3)] for n in range(1, 101)})
-    command = [sys.executable, "-X", "importtime", "-m", "autokernel", "kb", "score", str(run), "--baseline", str(baseline), "--level", "1",
-               "--json"]
-    spent = []
-    for _ in range(4):  # processor time, the least: the wall's would depend on what else the machine does
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    command = ["-m", "autokernel", "kb", "score", str(run), "--baseline", str(baseline), "--level", "1", "--json"]
+    done = subprocess.run([sys.executable, "-X", "importtime", *command], capture_output=True, text=True, check=True, timeout=60)
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "scorer.kernelbench" in loaded
     assert not loaded & {"torch", "triton", "numpy", "pyarrow", "datasets", "yaml"}
     assert json.loads(done.stdout)["kernelbench"]["correct_count"] == 100
-    assert min(spent) < 0.5, spent
+    assert processor_seconds(*command) < max(0.5, 2.5 * processor_seconds("-c", "import click"))
