@@ -66,6 +66,7 @@ def audit_problem(problem: ProblemLike, executor: Executor, rules: Rules = STRIC
         problem.uid, problem.hash, rules.label, status, weak=tuple(found["weak"]), unscorable=tuple(found["unscorable"]),
         judged=tuple(found["judged"]), blind=found["blind"], oracle=found["oracle"],
         input_bytes=facts["input_bytes"], output_bytes=facts["output_bytes"],
-        weight_bytes=facts["weight_bytes"], flops=facts["flops"], eager_ms=facts["eager_ms"], roofline_ms=session.roofline_ms,
+        weight_bytes=facts["weight_bytes"], flops=sum(facts["products"].values()), eager_ms=facts["eager_ms"],
+        roofline_ms=session.roofline_ms,
         seconds=round(time.monotonic() - start, 2),
     )

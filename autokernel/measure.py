@@ -152,14 +152,15 @@ def calls_per_window(rules: Rules, eager_ms: float, set_bytes: int, l2_bytes: in
 
 
 def roofline_ms(facts: Mapping[str, Any], ceilings: Mapping[str, Any]) -> float:
-    """The least time the problem's compulsory bytes and traced FLOPs need on this device, ms.
+    """The least time the problem's compulsory bytes and the FLOPs of its `products` need on this device, ms.
 
     The copy rate is taken at the measured working-set size nearest to the problem's own.
     """
     moved = facts["input_bytes"] + facts["weight_bytes"] + facts["output_bytes"]
     rates: list[tuple[float, float]] = [(size, rate) for size, rate in ceilings["copy"]]
     _, rate = min(rates, key=lambda entry: abs(math.log(max(moved, 1) / entry[0])))
-    return float(max(moved / rate, facts["flops"] / ceilings["gemm_flops"])) * 1e3
+    arithmetic = sum(flops / ceilings["products"][kind] for kind, flops in facts["products"].items())
+    return float(max(moved / rate, arithmetic)) * 1e3
 
 
 def precision_class(rms: Sequence[float], ieee: Sequence[float], output_rms: Sequence[float], rules: Rules) -> str:

@@ -83,6 +83,11 @@ class Standing:
         return best.roofline if best else None
 
     @property
+    def eager_roofline(self) -> float | None:
+        """The share of the roofline that eager surely reaches itself, by the upper ends of what was measured; None before that."""
+        return max((share for share in map(_eager_roofline, self.history) if share is not None), default=None)
+
+    @property
     def unchecked_since(self) -> int | None:
         """The iteration of the oldest kept candidate since the last one that passed the strict rules; None if none waits.
 
@@ -109,3 +114,8 @@ class Standing:
 def _eager_speedup(evaluation: Evaluation) -> float:
     comparison = evaluation.against("eager")
     return comparison.speedup if comparison else 0.0
+
+
+def _eager_roofline(evaluation: Evaluation) -> float | None:
+    comparison = evaluation.against("eager")
+    return evaluation.roofline / comparison.high if comparison and evaluation.roofline is not None else None

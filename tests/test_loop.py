@@ -24,7 +24,7 @@ _spec.loader.exec_module(script)
 text = script.text
 
 PROBLEM = script.PROBLEMS[0]
-OFF = MoveOn(reverts=None, roofline=None, hours=None, speedup=None)
+OFF = MoveOn(reverts=None, roofline=None, hours=None, speedup=None, closed=None)
 
 
 class Recorder:
@@ -237,6 +237,9 @@ def test_an_incumbent_that_fails_as_an_opponent_is_judged_again_and_dropped(run)
     (MoveOn(speedup=4.0), [text(1, 1.5), text(2, 4.0), text(3, 5.0)], "speedup", 2),
     (MoveOn(), ["# 1 speed=1.2 quick=1 strict=1 roofline=0.91\n", text(2, 1.5)], "roofline", 1),
     (MoveOn(roofline=None), ["# 1 speed=1.2 quick=1 strict=1 roofline=0.91\n", text(2, 1.5)], "proposer", 2),
+    (MoveOn(), ["# 1 speed=0.5 quick=1 strict=1 roofline=0.485\n", text(2, 1.5)], "closed", 1),
+    (MoveOn(), ["# 1 speed=0.5 quick=1 strict=1 roofline=0.475\n", text(2, 1.5)], "proposer", 2),  # by the interval's upper end, 0.505
+    (MoveOn(closed=None), ["# 1 speed=0.5 quick=1 strict=1 roofline=0.485\n", text(2, 1.5)], "proposer", 2),
 ])
 def test_each_move_on_rule_ends_the_search_and_can_be_off(run, rules, texts, stopped_by, iterations):
     outcome, _, _ = search(run, texts, move_on=rules, iterations=12)

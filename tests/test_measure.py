@@ -102,10 +102,10 @@ def test_calls_a_window_grow_with_need_and_shrink_with_memory() -> None:
 
 
 def test_the_roofline_is_the_slower_of_bytes_and_flops() -> None:
-    ceilings = {"copy": [[1e6, 1e12], [1e9, 4e12]], "gemm_flops": 1e14}
-    facts = {"input_bytes": 4e9, "weight_bytes": 0, "output_bytes": 4e9, "flops": 0}
+    ceilings = {"copy": [[1e6, 1e12], [1e9, 4e12]], "products": {"ieee": 1e14, "tf32": 3e14}, "ieee_alone": 5e13}
+    facts = {"input_bytes": 4e9, "weight_bytes": 0, "output_bytes": 4e9, "products": {"ieee": 0, "tf32": 0}}
     assert measure.roofline_ms(facts, ceilings) == pytest.approx(2.0)
-    assert measure.roofline_ms({**facts, "flops": 1e12}, ceilings) == pytest.approx(10.0)
+    assert measure.roofline_ms({**facts, "products": {"ieee": 1e12, "tf32": 0}}, ceilings) == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize(("ours", "label"), [(1.9, "ieee-grade"), (5.0, "fp32-emulated"), (9.0, "tf32 or half")])

@@ -60,6 +60,7 @@ class Request:
     against: tuple[str, ...]
     max_reverts: float | None
     stop_roofline: float | None
+    stop_closed: float | None
     max_hours: float | None
     stop_speedup: float | None
     out: Path | None
@@ -84,6 +85,7 @@ def move_on_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for name, default, text in (
         ("--stop-speedup", "2", "Move on at this speedup against eager."),
         ("--max-hours", "2", "Move on after this many hours on a problem."),
+        ("--stop-closed", "0.95", "Move on where eager itself is at this share of the roofline."),
         ("--stop-roofline", "0.9", "Move on at this share of the roofline."),
         ("--max-reverts", "5", "Move on after this many reverts in a row."),
     ):
@@ -137,7 +139,8 @@ def _limits(asked: Request) -> LoopOptions:
     return LoopOptions(
         iterations=asked.iterations, minutes=asked.minutes, inner=with_timeout(in_precision(QUICK, asked.precision), asked.timeout),
         outer=with_timeout(in_precision(preset(asked.rules), asked.precision), asked.timeout), final_against=asked.against,
-        move_on=MoveOn(reverts=reverts, roofline=asked.stop_roofline, hours=asked.max_hours, speedup=asked.stop_speedup),
+        move_on=MoveOn(reverts=reverts, roofline=asked.stop_roofline, hours=asked.max_hours, speedup=asked.stop_speedup,
+                       closed=asked.stop_closed),
     )
 
 

@@ -66,9 +66,9 @@ def _analysis(problem: Problem, backend: str, device: str) -> dict[str, Any]:
         return {"device": device, "reason": str(met)}
     ceilings = _ceilings(device)
     bound, apart = seen.bound_ms(ceilings), seen.apart_ms(ceilings)
-    return {"device": device, "operations": [vars(op) for op in seen.operations], **seen.facts(), "roofline_ms": bound, "apart_ms": apart,
-            "headroom": apart / bound if bound else None, "closed": _closed(seen, bound, apart), "plans": list(seen.plans),
-            "reason": seen.reason}
+    return {"device": device, "operations": [vars(op) for op in seen.operations], **seen.facts(), "flops": seen.flops,
+            "roofline_ms": bound, "apart_ms": apart, "headroom": apart / bound if bound else None, "closed": _closed(seen, bound, apart),
+            "plans": list(seen.plans), "reason": seen.reason}
 
 
 def _closed(seen: Analysis, bound: float, apart: float) -> bool:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 LONGEST_REASON = 160  # characters of a reason on a line
 ENDED_BY = {
     "iterations": "--iterations", "reverts": "--max-reverts", "roofline": "--stop-roofline", "hours": "--max-hours",
-    "speedup": "--stop-speedup", "minutes": "--minutes", "proposer": "the proposer, which has no more",
+    "speedup": "--stop-speedup", "closed": "--stop-closed (eager is at the roofline itself)", "minutes": "--minutes",
+    "proposer": "the proposer, which has no more",
 }
 """What ends a search, by the ledger's word for it; else an option."""
 

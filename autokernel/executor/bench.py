@@ -44,7 +44,7 @@ class Bench:
         self.output_bytes = sum(leaf.numel() * leaf.element_size() for leaf in self.expected)
         self.large = self.input_bytes + self.output_bytes > rules["large_set_bytes"]
         self.eager_ms = self._time_eager(first)
-        self.flops = self._count_flops(first)
+        self.products = self._count_products(first)
 
     def next_seed(self) -> int:
         """A seed nobody can guess without the session's own secret."""
@@ -56,7 +56,7 @@ class Bench:
         weights = sum(p.numel() * p.element_size() for p in self.oracle.model.parameters())
         return {
             "eager_ms": self.eager_ms, "input_bytes": self.input_bytes, "output_bytes": self.output_bytes, "weight_bytes": weights,
-            "flops": self.flops, "random": self.oracle.random, "mutates": self.oracle.mutates, "moved": self.code.moved,
+            "products": self.products, "random": self.oracle.random, "mutates": self.oracle.mutates, "moved": self.code.moved,
             "form": self._form(), "outputs": [[list(leaf.shape), str(leaf.dtype).removeprefix("torch.")] for leaf in self.expected],
         }
 
@@ -78,10 +78,16 @@ class Bench:
             times.append((time.perf_counter() - start) * 1e3)
         return min(times)
 
-    def _count_flops(self, inputs: tuple[Any, ...]) -> int:
+    def _count_products(self, inputs: tuple[Any, ...]) -> dict[str, int]:
+        """FLOPs of products by the arithmetic that the reference is computed in here; convolutions are TF32 where cuDNN may use it."""
         with FlopCounterMode(display=False) as counter:
             self.oracle.eager(self.oracle.given(inputs), 1)
-        return int(counter.get_total_flops())
+        counts = counter.get_flop_counts()["Global"]
+        if self.dtype is not None:
+            return {str(self.dtype).removeprefix("torch."): int(sum(counts.values()))}
+        convolved = sum(flops for op, flops in counts.items() if "convolution" in str(op))
+        tf32 = int(convolved) if self.device.type == "cuda" and torch.backends.cudnn.allow_tf32 else 0
+        return {"ieee": int(sum(counts.values())) - tf32, "tf32": tf32}
 
     def _synchronise(self) -> None:
         if self.device.type == "cuda":

@@ -1,4 +1,4 @@
-"""What this device can do at best, measured: copy rate at three working-set sizes, fp32 GEMM rate, fastest write."""
+"""What this device can do at best, measured: copy rate at three working-set sizes, rates of products, fastest write."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ CUDA_COPY_BYTES = (64 << 20, 512 << 20, 4 << 30)
 CPU_COPY_BYTES = (4 << 20, 32 << 20, 256 << 20)
 CUDA_WRITE_BYTES = (16 << 20, 512 << 20)
 CPU_WRITE_BYTES = (64 << 10, 1 << 20, 64 << 20)
+CUDA_PRODUCT, CPU_PRODUCT = 8192, 768  # a side
 
 
 def measure(device: torch.device) -> dict[str, Any]:
     """Rates of this device: `copy` as [[bytes moved, bytes/s], ...] (read plus written), `write` the fastest filling of any size
-    in bytes/s, `gemm_flops` in FLOP/s.
+    in bytes/s, `products` in FLOP/s by the arithmetic that a problem's reference allows, `ieee_alone` in FLOP/s.
 
-    On CUDA the GEMM ceiling is the better of strict fp32 and a third of TF32, since fp32 can be emulated in three passes.
+    `products`: "ieee" for float32 products (the better of IEEE arithmetic, `ieee_alone`, and of emulating it in three TF32 passes),
+    "tf32" where eager itself uses TF32, "float16" and "bfloat16".
     """
     on_cuda = device.type == "cuda"
     copies = []
@@ -33,17 +35,23 @@ def measure(device: torch.device) -> dict[str, Any]:
     for size in CUDA_WRITE_BYTES if on_cuda else CPU_WRITE_BYTES:
         target = torch.empty(size // 4, dtype=torch.float32, device=device)
         write = max(write, size / _best(functools.partial(target.fill_, 1.0), device))
-    n = 4096 if on_cuda else 768
-    left, right = torch.randn(n, n, device=device), torch.randn(n, n, device=device)
-    strict = 2 * n ** 3 / _best(lambda: left @ right, device)
-    flops = strict
+    n = CUDA_PRODUCT if on_cuda else CPU_PRODUCT
+    ieee = tf32 = _products(n, torch.float32, device)
     if on_cuda:
         kept = torch.backends.cuda.matmul.allow_tf32
         torch.backends.cuda.matmul.allow_tf32 = True
-        flops = max(strict, 2 * n ** 3 / _best(lambda: left @ right, device) / 3)
+        tf32 = max(ieee, _products(n, torch.float32, device))
         torch.backends.cuda.matmul.allow_tf32 = kept
+    halves = {str(dtype).removeprefix("torch."): max(ieee, _products(n, dtype, device)) for dtype in (torch.float16, torch.bfloat16)}
+    if on_cuda:
         torch.cuda.empty_cache()
-    return {"copy": copies, "write": write, "gemm_flops": flops, "gemm_strict_flops": strict}
+    return {"copy": copies, "write": write, "products": {"ieee": max(ieee, tf32 / 3), "tf32": tf32, **halves}, "ieee_alone": ieee}
+
+
+def _products(n: int, dtype: torch.dtype, device: torch.device) -> float:
+    """The rate of a square product of size n, FLOP/s."""
+    left, right = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
+    return 2 * n ** 3 / _best(lambda: left @ right, device)
 
 
 def _best(action: Callable[[], object], device: torch.device) -> float:

@@ -17,12 +17,14 @@ CLOSE = 1.05  # within so much of the bound a problem has no room worth a search
 
 @dataclass(frozen=True)
 class Operation:
-    """One traced call that computes: its name, the shape of its first output, bytes read and written, FLOPs of products."""
+    """One traced call that computes: its name, the shape of its first output, bytes read and written, FLOPs of products, and the
+    arithmetic that eager does them in ("ieee" or "tf32")."""
 
     name: str
     shape: tuple[int, ...]
     moved_bytes: int
     flops: int
+    arithmetic: str
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,6 @@ class Analysis:
     input_bytes: int
     weight_bytes: int
     output_bytes: int
-    flops: int
     plans: tuple[str, ...]
     reason: str
 
@@ -43,13 +44,19 @@ class Analysis:
 
     def apart_ms(self, ceilings: Mapping[str, Any]) -> float:
         """What the operations need one after another, each reading and writing memory, at the device's measured rates, ms."""
-        strict = {**ceilings, "gemm_flops": ceilings["gemm_strict_flops"]}
-        return sum(roofline_ms({"input_bytes": op.moved_bytes, "weight_bytes": 0, "output_bytes": 0, "flops": op.flops}, strict)
-                   for op in self.operations)
+        strict = {**ceilings, "products": {**ceilings["products"], "ieee": ceilings["ieee_alone"]}}
+        return sum(roofline_ms({"input_bytes": op.moved_bytes, "weight_bytes": 0, "output_bytes": 0, "products": {op.arithmetic: op.flops}},
+                               strict) for op in self.operations)
 
-    def facts(self) -> dict[str, int]:
+    @property
+    def flops(self) -> int:
+        """FLOPs of all products."""
+        return sum(op.flops for op in self.operations)
+
+    def facts(self) -> dict[str, Any]:
         """Bytes and FLOPs under the names that measurements use."""
-        return {"input_bytes": self.input_bytes, "weight_bytes": self.weight_bytes, "output_bytes": self.output_bytes, "flops": self.flops}
+        products = {kind: sum(op.flops for op in self.operations if op.arithmetic == kind) for kind in ("ieee", "tf32")}
+        return {"input_bytes": self.input_bytes, "weight_bytes": self.weight_bytes, "output_bytes": self.output_bytes, "products": products}
 
 
 def analyse(source: str, backend: str, device: str) -> Analysis:
@@ -62,14 +69,14 @@ def analyse(source: str, backend: str, device: str) -> Analysis:
         plans, reason = tuple(t.idea for t in templates(source, backend, device)), ""
     except Unmatchable as met:
         plans, reason = (), str(met)
-    operations = tuple(op for call in traced["ops"] if (op := _operation(call, nodes)) is not None)
+    operations = tuple(op for call in traced["ops"] if (op := _operation(call, nodes, device)) is not None)
     read = {n for call in traced["ops"] for n in _nodes([*call["args"], *call["kwargs"].values()])}
     return Analysis(operations, _size(nodes, {i["node"] for i in traced["inputs"] if "node" in i} & read),
                     _size(nodes, {p["node"] for p in traced["parameters"]} & read), _size(nodes, set(traced["outputs"])),
-                    sum(op.flops for op in operations), plans, reason)
+                    plans, reason)
 
 
-def _operation(call: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> Operation | None:
+def _operation(call: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], device: str) -> Operation | None:
     """The call as an operation; None for one that only looks at memory another way."""
     name = call["op"].removeprefix("aten.").split(".")[0]
     given, outs = _nodes([*call["args"], *call["kwargs"].values()]), call["outs"]
@@ -78,7 +85,8 @@ def _operation(call: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> O
     if not outs or looks or name in ("lift_fresh", "empty", "empty_like", "detach"):
         return None
     moved = _size(nodes, set(given)) + _size(nodes, set(outs))
-    return Operation(name, tuple(nodes[outs[0]]["shape"]), moved, _flops(name, call["args"], nodes, outs))
+    arithmetic = "tf32" if name == "convolution" and device != "cpu" else "ieee"  # cuDNN's default
+    return Operation(name, tuple(nodes[outs[0]]["shape"]), moved, _flops(name, call["args"], nodes, outs), arithmetic)
 
 
 def _flops(name: str, args: Sequence[Any], nodes: Sequence[Mapping[str, Any]], outs: Sequence[int]) -> int:
