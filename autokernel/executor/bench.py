@@ -82,7 +82,7 @@ class Bench:
         """FLOPs of products by the arithmetic that the reference is computed in here; convolutions are TF32 where cuDNN may use it."""
         with FlopCounterMode(display=False) as counter:
             self.oracle.eager(self.oracle.given(inputs), 1)
-        counts = counter.get_flop_counts()["Global"]
+        counts = counter.get_flop_counts().get("Global", {})
         if self.dtype is not None:
             return {str(self.dtype).removeprefix("torch."): int(sum(counts.values()))}
         convolved = sum(flops for op, flops in counts.items() if "convolution" in str(op))
