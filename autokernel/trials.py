@@ -18,12 +18,13 @@ FINISHED = ("champion", "none", "unjudged")
 
 def keeps(evaluation: Evaluation, incumbent: Evaluation | None, above: float) -> bool:
     """Whether a search goes on from this candidate: faster than the incumbent (eager, where there is none) by an interval whose lower
-    end is above `above`; and not slower against eager than the incumbent was when it was kept, for an incumbent can hold back."""
+    end is above `above`. An incumbent is held to what it was kept for, since it can hold back once it is one: where by these figures it
+    would be slower against eager than it was then, the candidate must be faster than it was then."""
     comparison = evaluation.against("incumbent" if incumbent else "eager")
     if not evaluation.accepted or comparison is None or comparison.low <= above:
         return False
     now, then = evaluation.against("eager"), incumbent.against("eager") if incumbent else None
-    return now is None or then is None or now.high >= then.low
+    return now is None or then is None or now.high / comparison.low >= then.low or now.low > above * then.high
 
 
 @dataclass(frozen=True)

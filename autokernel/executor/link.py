@@ -20,6 +20,7 @@ from torch import Tensor
 from autokernel.executor import cuda_driver, families, wire
 from autokernel.executor.draws import map_tensors, tensors
 from autokernel.executor.faults import CONTRACT, DEADLINE, DIED, PROTOCOL, RAISED, RESTLESS, UNREADABLE, LinkFailed
+from autokernel.executor.placement import Placement
 from autokernel.executor.snapshot import Snapshot
 
 ALIGNMENT = 512
@@ -54,6 +55,7 @@ class WorkerLink:
         self.sequence = 0
         self.lent: _Lent | None = None
         self.snapshot = Snapshot(pid, device)
+        self.placement = Placement(pid) if device.type == "cpu" else None
         self.peak_bytes = 0
         self._still: families.Still | None = None
 
@@ -74,7 +76,8 @@ class WorkerLink:
         except families.Restless as error:
             raise LinkFailed(RESTLESS, str(error)) from error
 
-    def request(self, kind: int, *, calls: int = 0, seed: int = 0, body: Any = None, timeout_s: float, fd: int | None = None) -> wire.Reply:
+    def request(self, kind: int, *, calls: int = 0, seed: int = 0, body: Any = None, timeout_s: float, fd: int | None = None,
+                placed: Placement | None = None) -> wire.Reply:
         """Send one request and wait for its reply. Raises LinkFailed unless the status is OK."""
         self.sequence = secrets.randbits(63)  # not to be foreseen: a reply must wait for its request
         try:
@@ -82,6 +85,8 @@ class WorkerLink:
             wire.send_request(self.sock, wire.Request(kind, calls, self.sequence, seed, b"" if body is None else pickle.dumps(body)))
             if fd is not None:
                 socket.send_fds(self.sock, [b"F"], [fd])
+            if placed is not None:
+                placed.release_first()
             reply = wire.receive_reply(self.sock, self.sequence)
         except (wire.WireClosed, ConnectionError) as error:
             raise LinkFailed(DIED, "its process ended before it answered; it must not exit or crash") from error
@@ -110,9 +115,9 @@ class WorkerLink:
         """One window: lend the sets' inputs, have forward called once for each, copy the outputs here.
 
         `expected` and `signature` describe one call's outputs; another structure, shape, dtype or device is a broken contract.
-        The clock runs from before the inputs are readable until the copies are complete. On the CPU the worker's family stands still
-        while inputs come in and outputs are read: the null takes that time off, so no work may hide behind it. The proof that it did
-        stand still, and letting it go, are off the clock. (A GPU's work cannot be stopped, and takes its turns with the judge's.)
+        On a GPU the clock runs from before the inputs are readable until the copies are complete: its work cannot be stopped, and takes
+        its turns with the judge's. On the CPU the worker's family is stopped while inputs come in and outputs are read, with proof that
+        it stood still, and the clock runs from the request until the family has been stopped again.
         """
         layout, plan_calls = self._lay_out(sets)
         poison = [leaf.numel() * leaf.element_size() for leaf in expected for _ in sets]
@@ -124,36 +129,49 @@ class WorkerLink:
         opened = self.snapshot.openings
         lending_s = self._lend_inputs(layout)
         start = time.perf_counter()
-        reply = self.request(order, calls=len(sets), seed=seed, timeout_s=timeout_s)
-        with self._halted():
-            self._check_structure(reply, expected, signature, len(sets))
-            self.snapshot.take(list(zip(reply.tensors, (target for call in copies for target in call), strict=True)))
+        reply = self.request(order, calls=len(sets), seed=seed, timeout_s=timeout_s, placed=self.placement)
+        wanted = [target for call in copies for target in call]
+        if self.placement is None:
+            self._read(reply, expected, signature, wanted)
             ms = (lending_s + time.perf_counter() - start) * 1e3
+        else:
+            families.halt(self.keeper)
+            ms = (time.perf_counter() - start) * 1e3
+            with self._stopped():
+                self._read(reply, expected, signature, wanted)
         return Window(ms, reply.event_ms, copies, reopened=self.snapshot.openings > opened)
+
+    def _read(self, reply: wire.Reply, expected: list[Tensor], signature: bytes, targets: list[Tensor]) -> None:
+        """Check what the worker says of its outputs, and copy them here."""
+        self._check_structure(reply, expected, signature, len(targets) // len(expected))
+        self.snapshot.take(list(zip(reply.tensors, targets, strict=True)))
 
     def _lend_inputs(self, layout: list[tuple[int, Tensor]]) -> float:
         """Copy the inputs into the lent memory, on the CPU with the worker's family stopped; how long the copying took, s."""
         lent = self._lent_bytes()
         self._synchronise()
-        if self.device.type == "cpu":
-            self.freeze()
-        try:
+        with self._stopped():
+            if self.placement is not None:
+                self.placement.spread()
             start = time.perf_counter()
             for offset, flat in layout:
                 lent[offset:offset + flat.numel() * flat.element_size()].view(flat.dtype).copy_(flat)
             self._synchronise()
             return time.perf_counter() - start
-        finally:
-            self.thaw()
 
     @contextmanager
-    def _halted(self) -> Iterator[None]:
-        if self.device.type == "cpu":
-            families.halt(self.keeper)
+    def _stopped(self) -> Iterator[None]:
+        """On the CPU: with the worker's family stopped, and proof that it was. Everybody runs again afterwards."""
+        if self.device.type != "cpu":
+            yield
+            return
         try:
+            self.freeze()
             yield
         finally:
-            if self.device.type == "cpu":
+            try:
+                self.thaw()
+            finally:
                 families.wake(self.keeper)
 
     def unchanged(self, sets: list[tuple[Any, ...]]) -> int | None:
