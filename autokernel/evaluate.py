@@ -142,6 +142,8 @@ class _Run:
         except ProblemFault as fault:
             if fault.kind == DOES_NOT_FIT and worker is not None:
                 raise _NoRoom(self._stage(), fault.message) from fault
+            if fault.kind == INCUMBENT_FAILS:
+                session.end_incumbent()
             return self.refused("problem", f"{fault.kind}: {fault.message}")
         except WorkerFault as fault:
             self.log = worker.text.text(0.2) if worker else session.logs.get("last", "")

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autokernel import measure
+from autokernel.executor.faults import ProblemFault, WorkerFault
 from autokernel.executor.nursery import WorkerHandle
 from autokernel.gate.calls import fault_in
-from autokernel.records import Comparison
+from autokernel.records import INCUMBENT_FAILS, Comparison
 from autokernel.session import Session
 
 CONTROL_TRIES = 3  # a loaded machine can look like foul play once
@@ -20,9 +21,8 @@ def compare(session: Session, worker: WorkerHandle, name: str, opponent: WorkerH
     looks, calls = session.rules.looks, session.calls
 
     def pairs(count: int, first: int) -> Mapping[str, Any]:
-        return session.ask("pairs", session.deadline(2 * count * calls), {"candidate": worker, "opponent": opponent}, calls=calls,
-                           count=count, first=first, fewest=looks.fewest, limit_s=looks.first_look_s if first == 0 else looks.budget_s,
-                           slower_below=looks.slower_below)
+        return _pairs(session, worker, name, opponent, calls=calls, count=count, first=first, fewest=looks.fewest,
+                      limit_s=looks.first_look_s if first == 0 else looks.budget_s, slower_below=looks.slower_below)
 
     got = measure.compare(name, pairs, session.null(calls), calls, session.rules, time.monotonic)
     return got if isinstance(got, Comparison) else _wrong(got)
@@ -32,8 +32,8 @@ def control(session: Session, worker: WorkerHandle, opponent: WorkerHandle, many
     """One-call windows must agree with those of several calls, each time they are asked: else work was moved between calls."""
     null, rules = session.null(1), session.rules
     for _ in range(CONTROL_TRIES):
-        got = session.ask("pairs", session.deadline(2 * rules.control_pairs), {"candidate": worker, "opponent": opponent}, calls=1,
-                          count=rules.control_pairs, first=0, fewest=3, limit_s=rules.looks.budget_s, slower_below=0.0)
+        got = _pairs(session, worker, many.against, opponent, calls=1, count=rules.control_pairs, first=0, fewest=3,
+                     limit_s=rules.looks.budget_s, slower_below=0.0)
         if "wrong" in got:
             return _wrong(got)
         one = measure.comparison(many.against, got, null, 1, rules.looks.alpha[-1])
@@ -70,6 +70,23 @@ def interference(session: Session, comparisons: Sequence[Comparison], opponents:
             return (f"interference: {made.against} takes {beside.median:.4g} ms a call beside this candidate and {alone.median:.4g} ms "
                     "alone; leave nothing running")
     return ""
+
+
+def _pairs(session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle, *, calls: int, count: int,
+           **limits: float) -> Mapping[str, Any]:
+    """Pairs of windows. Raises WorkerFault, and ProblemFault where the incumbent fails: it must not have its successors refused."""
+    try:
+        got = session.ask("pairs", session.deadline(2 * count * calls), {"candidate": worker, "opponent": opponent}, calls=calls,
+                          count=count, **limits)
+    except WorkerFault as fault:
+        if not fault.opponent:
+            raise
+        if name == "incumbent":
+            raise ProblemFault(INCUMBENT_FAILS, fault.message) from fault
+        raise WorkerFault(fault.kind, f"{name} failed beside it: {fault.message}") from fault
+    if got.get("wrong") == "opponent" and name == "incumbent":
+        raise ProblemFault(INCUMBENT_FAILS, "it gave a wrong answer in a timed call")
+    return got
 
 
 def _wrong(got: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from autokernel.errors import BuilderUnavailable
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import COMPILE_BASELINE, REFERENCE_FAILS, ProblemFault, WorkerFault
 from autokernel.executor.nursery import SPARE_CORES, WorkerHandle
-from autokernel.records import Candidate
+from autokernel.records import INCUMBENT_FAILS, Candidate
 from autokernel.rules import Rules
 
 NULL_WINDOWS = 9
@@ -142,14 +142,18 @@ class Session:
         if key in self.workers:
             return self.workers[key]
         if name == "incumbent" and incumbent is not None:
-            for old in [k for k in self.workers if k not in ("eager", "compile")]:
-                self.executor.stop(self.workers.pop(old))
+            self.end_incumbent()
             worker = self.start(incumbent, artifact)
             self.ask("fresh", self.deadline(1) + 60, {"worker": worker}, second=False, count=1, timeout_s=self.rules.deadlines.first_call_s)
         else:
             worker = self._baseline(compiled=name == "compile")
         self.workers[key] = worker
         return worker
+
+    def end_incumbent(self) -> None:
+        """Stop the incumbent's worker, if there is one; whoever asks for it next gets a new process."""
+        for old in [name for name in self.workers if name not in ("eager", "compile")]:
+            self.executor.stop(self.workers.pop(old))
 
     def _baseline(self, *, compiled: bool) -> WorkerHandle:
         limit = self.rules.deadlines.baseline_first_call_s
@@ -179,10 +183,21 @@ class Session:
         return self._nulls[calls]
 
     def alone(self, name: str, worker: WorkerHandle, *, reuse: bool) -> list[float]:
-        """Windows of an opponent with no candidate process there, ms; `reuse` takes the pool's where it has some."""
+        """Windows of an opponent with no candidate process there, ms; `reuse` takes the pool's where it has some.
+
+        Raises WorkerFault, and ProblemFault where the incumbent fails or an answer is wrong.
+        """
         if not (reuse and name in self._alone):
-            answer = self.ask("alone", self.deadline(self.calls * ALONE_WINDOWS), {"worker": worker}, calls=self.calls, count=ALONE_WINDOWS,
-                              limit_s=self.rules.looks.budget_s)
+            try:
+                answer = self.ask("alone", self.deadline(self.calls * ALONE_WINDOWS), {"worker": worker}, calls=self.calls,
+                                  count=ALONE_WINDOWS, limit_s=self.rules.looks.budget_s)
+            except WorkerFault as fault:
+                if name == "incumbent":
+                    raise ProblemFault(INCUMBENT_FAILS, fault.message) from fault
+                raise
+            if "wrong" in answer:
+                kind = INCUMBENT_FAILS if name == "incumbent" else REFERENCE_FAILS
+                raise ProblemFault(kind, "it gave a wrong answer while it was timed alone")
             self._alone[name] = answer["ms"]
         return self._alone[name]
 

@@ -149,7 +149,7 @@ class Executor:
         if reply["who"] == "worker":
             if overrun:
                 raise WorkerFault(DEADLINE, f"a call must answer within {deadline_s:.0f} s")
-            raise WorkerFault(reply["kind"], reply["message"])
+            raise WorkerFault(reply["kind"], reply["message"], opponent=reply["opponent"])
         raise ProblemFault(DOES_NOT_FIT if reply["kind"] == DOES_NOT_FIT else REFERENCE_FAILS, reply["message"])
 
     def _restart_judge(self) -> None:

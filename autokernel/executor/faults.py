@@ -19,15 +19,18 @@ class LinkFailed(Exception):
         self.kind = kind
         self.message = message
         self.out_of_memory = out_of_memory
+        self.opponent = False  # whether it was the candidate's opponent that failed
 
 
 class WorkerFault(Exception):
-    """The candidate's process failed. `kind`: died, deadline, protocol, raised, contract, unreadable, restless."""
+    """A worker's process failed, the candidate's unless it is said to be its `opponent`'s. `kind`: died, deadline, protocol, raised,
+    contract, unreadable, restless."""
 
-    def __init__(self, kind: str, message: str, *, missing: bool = False) -> None:
+    def __init__(self, kind: str, message: str, *, missing: bool = False, opponent: bool = False) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
+        self.opponent = opponent
         self.missing = missing  # a package or tool this machine lacks
 
 

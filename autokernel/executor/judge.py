@@ -81,7 +81,6 @@ class Judge:
     def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """The reply to one request; failures of worker, problem and memory are told apart."""
         order = message.pop("order")
-        side = message.get("worker") or message.get("candidate")
         try:
             if order in ("hello", "open", "detach", "probe"):
                 reply: dict[str, Any] = getattr(self, order)(**message)
@@ -101,7 +100,7 @@ class Judge:
                 reply = getattr(self.stopwatch if order in ("null", "alone", "pairs") else self.bench, order)(**message)
             return {"ok": True, **reply}
         except LinkFailed as error:
-            return {"ok": False, "who": "worker", "kind": error.kind, "message": error.message, "worker": side}
+            return {"ok": False, "who": "worker", "kind": error.kind, "message": error.message, "opponent": error.opponent}
         except ProblemFailed as error:
             return {"ok": False, "who": "problem", "kind": "failed", "message": str(error)}
         except torch.cuda.OutOfMemoryError as error:

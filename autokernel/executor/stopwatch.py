@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,7 +13,6 @@ from torch import Tensor
 from autokernel import compare
 from autokernel.executor import wire
 from autokernel.executor.bench import Bench, plain
-from autokernel.executor.draws import ProblemFailed
 from autokernel.executor.faults import LinkFailed
 from autokernel.executor.link import Window, WorkerLink
 
@@ -43,7 +44,7 @@ class Stopwatch:
     def alone(self, *, worker: WorkerLink, calls: int, count: int, limit_s: float) -> dict[str, Any]:
         """Window times of one worker on fresh sets with nobody beside it, in ms; one warm window does not count.
 
-        After `limit_s` seconds three must do.
+        After `limit_s` seconds three must do. {"wrong": True} where an answer was wrong.
         """
         times: list[float] = []
         start = time.monotonic()
@@ -52,7 +53,7 @@ class Stopwatch:
             window = self.bench.window(worker, sets, seed, self.bench.deadline(calls))
             wrong = self._check_window(window, answers, worker, sets)  # as in a pair, so that the device is in the same state
             if wrong is not None:
-                raise ProblemFailed("a baseline gave a wrong answer while it was timed alone")
+                return {"wrong": True}
             times.append(window.ms)
         return {"ms": times[1:]}
 
@@ -94,7 +95,7 @@ class Stopwatch:
             again = False
             for name, link, other in sides:
                 try:
-                    window = self._timed(link, other, sets, seed)
+                    window = self._timed(link, other, sets, seed, opponent=name == "opponent")
                 except LinkFailed as fault:
                     if not fault.out_of_memory or self.bench.device.type != "cuda" or attempt + 1 == PAIR_TRIES:
                         raise
@@ -111,12 +112,15 @@ class Stopwatch:
                 break
         return got
 
-    def _timed(self, link: WorkerLink, other: WorkerLink, sets: list[tuple[Any, ...]], seed: int) -> Window:
-        other.freeze()
+    def _timed(self, link: WorkerLink, other: WorkerLink, sets: list[tuple[Any, ...]], seed: int, *, opponent: bool) -> Window:
+        with _blaming(not opponent):
+            other.freeze()
         try:
-            return self.bench.window(link, sets, seed, self.bench.deadline(len(sets)))
+            with _blaming(opponent):
+                return self.bench.window(link, sets, seed, self.bench.deadline(len(sets)))
         finally:
-            other.thaw()
+            with _blaming(not opponent):
+                other.thaw()
 
     def _check_window(self, window: Window, answers: list[list[Tensor]], link: WorkerLink,
                       sets: list[tuple[Any, ...]]) -> dict[str, Any] | None:
@@ -129,3 +133,13 @@ class Stopwatch:
                     return {"output": number, "figures": [plain(error)], "changed_input": None}
         changed = None if self.bench.oracle.mutates else link.unchanged(sets)
         return None if changed is None else {"output": 0, "figures": [], "changed_input": changed}
+
+
+@contextmanager
+def _blaming(opponent: bool) -> Iterator[None]:
+    """A fault in here is the candidate's opponent's, or the candidate's."""
+    try:
+        yield
+    except LinkFailed as fault:
+        fault.opponent = opponent
+        raise
