@@ -54,7 +54,7 @@ def needs(data: bytes) -> Needs:
                                   if tag == _DT_NEEDED]
         return Needs(tuple(libraries), tuple(sorted(versions)), tuple(sorted(symbols)))
     except (struct.error, IndexError) as error:
-        raise ValueError(f"the library is a damaged ELF file ({error})") from error
+        raise ValueError(f"the library is a damaged ELF file ({error}); run the export again") from error
 
 
 def _undefined(data: bytes, start: int, length: int, names: bytes) -> Iterator[str]:

@@ -63,7 +63,7 @@ def read_export(folder: Path) -> ExportedFolder:
     versions = {metadata["version"] for metadata in variants.values()}
     if len(versions) != 1:
         raise ExportError(f"the variants in '{folder}' state different versions: {', '.join(map(str, sorted(versions)))}. "
-                          "Export them again with one --version.")
+                          "Run `autokernel export` for each with one --version.")
     for variant, metadata in variants.items():
         _check_digest(variant, metadata, files)
     return ExportedFolder(files, variants)
@@ -78,7 +78,7 @@ def _metadata(name: str, data: bytes) -> dict[str, Any]:
             raise TypeError("a field is of another kind")
     except (ValueError, KeyError, TypeError) as error:
         raise ExportError(f"'{name}' is not metadata that AutoKernel wrote ({error}). "
-                          "Export the kernel again.") from error
+                          "Run `autokernel export` again.") from error
     return dict(metadata)
 
 
@@ -89,4 +89,4 @@ def _check_digest(variant: str, metadata: Mapping[str, Any], files: Mapping[str,
     odd = sorted(name for name in {*now, *proven} if now.get(name) != proven.get(name))
     if odd:
         raise ExportError(f"'{start}{odd[0]}' is not what was proven: it was changed, added or removed after the export. "
-                          "Export the kernel again; what leaves is what was judged.")
+                          "Run `autokernel export` again; what leaves is what was judged.")

@@ -152,7 +152,7 @@ def _remote_api(api: HfApi, repo_id: str, branch: str, variant: str) -> set[str]
     except (ValueError, KeyError, TypeError) as error:
         raise ExportError(f"{branch} of '{repo_id}' holds the build {variant}, which AutoKernel did not make: what its users rely on is "
                           "not known. "
-                          "Publish under another --version, or to another repository.") from error
+                          "Pass another --version, or another repository.") from error
 
 
 def _final_files(export: ExportedFolder, repo_id: str, version: int) -> dict[str, bytes]:
