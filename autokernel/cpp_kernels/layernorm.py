@@ -37,13 +37,16 @@ extern "C" int fused(const float* x0, const float* x1, const float* x2, float* y
             const float* __restrict p1 = u1;
             const float* __restrict p2 = u2;
             float* q = v;
-            float b0 = 0;
-            #pragma omp simd reduction(+ : b0)
-            for (int64_t k = begin; k < end; ++k) {
-                const float t0 = p0[k];
-                b0 += t0;
+            for (int64_t part = begin; part < end; part += 256) {
+                const int64_t stop = std::min<int64_t>(part + 256, end);
+                float b0 = 0;
+                #pragma omp simd reduction(+ : b0)
+                for (int64_t k = part; k < stop; ++k) {
+                    const float t0 = p0[k];
+                    b0 += t0;
+                }
+                s0 += b0;
             }
-            s0 += b0;
         }
         const float r0 = (float)s0;
         const float t1 = r0;
@@ -56,15 +59,18 @@ extern "C" int fused(const float* x0, const float* x1, const float* x2, float* y
             const float* __restrict p1 = u1;
             const float* __restrict p2 = u2;
             float* q = v;
-            float b1 = 0;
-            #pragma omp simd reduction(+ : b1)
-            for (int64_t k = begin; k < end; ++k) {
-                const float t0 = p0[k];
-                const float t4 = t0 - t3;
-                const float t5 = t4 * t4;
-                b1 += t5;
+            for (int64_t part = begin; part < end; part += 256) {
+                const int64_t stop = std::min<int64_t>(part + 256, end);
+                float b1 = 0;
+                #pragma omp simd reduction(+ : b1)
+                for (int64_t k = part; k < stop; ++k) {
+                    const float t0 = p0[k];
+                    const float t4 = t0 - t3;
+                    const float t5 = t4 * t4;
+                    b1 += t5;
+                }
+                s1 += b1;
             }
-            s1 += b1;
         }
         const float r1 = (float)s1;
         const float t6 = r1;

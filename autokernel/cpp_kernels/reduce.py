@@ -33,13 +33,16 @@ extern "C" int fused(const float* x0, float* y, int64_t chunk) {
             const int64_t end = std::min<int64_t>(begin + chunk, 2048);
             const float* __restrict p0 = u0;
             float* q = v;
-            float b0 = 0;
-            #pragma omp simd reduction(+ : b0)
-            for (int64_t k = begin; k < end; ++k) {
-                const float t0 = p0[k];
-                b0 += t0;
+            for (int64_t part = begin; part < end; part += 256) {
+                const int64_t stop = std::min<int64_t>(part + 256, end);
+                float b0 = 0;
+                #pragma omp simd reduction(+ : b0)
+                for (int64_t k = part; k < stop; ++k) {
+                    const float t0 = p0[k];
+                    b0 += t0;
+                }
+                s0 += b0;
             }
-            s0 += b0;
         }
         const float r0 = (float)s0;
         const float t1 = r0;

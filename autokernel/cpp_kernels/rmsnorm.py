@@ -35,14 +35,17 @@ extern "C" int fused(const float* x0, const float* x1, float* y, int64_t chunk) 
             const float* __restrict p0 = u0;
             const float* __restrict p1 = u1;
             float* q = v;
-            float b0 = 0;
-            #pragma omp simd reduction(+ : b0)
-            for (int64_t k = begin; k < end; ++k) {
-                const float t0 = p0[k];
-                const float t1 = t0 * t0;
-                b0 += t1;
+            for (int64_t part = begin; part < end; part += 256) {
+                const int64_t stop = std::min<int64_t>(part + 256, end);
+                float b0 = 0;
+                #pragma omp simd reduction(+ : b0)
+                for (int64_t k = part; k < stop; ++k) {
+                    const float t0 = p0[k];
+                    const float t1 = t0 * t0;
+                    b0 += t1;
+                }
+                s0 += b0;
             }
-            s0 += b0;
         }
         const float r0 = (float)s0;
         const float t2 = r0;

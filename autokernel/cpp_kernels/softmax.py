@@ -61,13 +61,16 @@ extern "C" int fused(const float* x0, float* y, int64_t chunk) {
             const int64_t end = std::min<int64_t>(begin + chunk, 1536);
             const float* __restrict p0 = u0;
             float* q = v;
-            float b0 = -__builtin_inff();
-            #pragma omp simd reduction(max : b0)
-            for (int64_t k = begin; k < end; ++k) {
-                const float t0 = p0[k];
-                b0 = larger(b0, t0);
+            for (int64_t part = begin; part < end; part += 256) {
+                const int64_t stop = std::min<int64_t>(part + 256, end);
+                float b0 = -__builtin_inff();
+                #pragma omp simd reduction(max : b0)
+                for (int64_t k = part; k < stop; ++k) {
+                    const float t0 = p0[k];
+                    b0 = larger(b0, t0);
+                }
+                s0 = larger(s0, b0);
             }
-            s0 = larger(s0, b0);
         }
         const float r0 = (float)s0;
         const float t1 = r0;
@@ -77,16 +80,19 @@ extern "C" int fused(const float* x0, float* y, int64_t chunk) {
             const int64_t end = std::min<int64_t>(begin + chunk, 1536);
             const float* __restrict p0 = u0;
             float* q = v;
-            float b1 = 0;
-            #pragma omp simd reduction(+ : b1)
-            for (int64_t k = begin; k < end; ++k) {
-                const float t0 = p0[k];
-                const float t2 = t0 - t1;
-                const float t3 = exp_(t2);
-                q[k] = t3;
-                b1 += t3;
+            for (int64_t part = begin; part < end; part += 256) {
+                const int64_t stop = std::min<int64_t>(part + 256, end);
+                float b1 = 0;
+                #pragma omp simd reduction(+ : b1)
+                for (int64_t k = part; k < stop; ++k) {
+                    const float t0 = p0[k];
+                    const float t2 = t0 - t1;
+                    const float t3 = exp_(t2);
+                    q[k] = t3;
+                    b1 += t3;
+                }
+                s1 += b1;
             }
-            s1 += b1;
         }
         const float r1 = (float)s1;
         const float t4 = r1;

@@ -1,7 +1,8 @@
 """C++ loops for row programs whose innermost loop is reduced, and for elementwise chains, where nothing is.
 
-A row is cut into items of at most `chunk` steps of the innermost loop; an item's float sums are added up in double. With many rows a
-thread takes whole rows; with few long ones, and for elementwise chains, the threads share each row's items.
+A row is cut into items of at most `chunk` steps of the innermost loop. Sums are kept in float for PART steps, which vectorises, and
+added up in double, for many equal values round the same way every time. With many rows a thread takes whole rows; with few long ones,
+and for elementwise chains, the threads share each row's items.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from autokernel.proposers.cpp_expressions import START, Expressions, accumulate,
 SPLIT_BELOW_ROWS = 16
 SPLIT_ABOVE_COLUMNS = 65536
 SIMD = {"sum": "+", "prod": "*", "amax": "max", "amin": "min"}
+PART = 256
 PARALLEL = "#pragma omp parallel for schedule(static)"
 
 
@@ -73,18 +75,24 @@ def _pass(words: Expressions, stats: Sequence[int], known: Sequence[int], shared
     store = words.stored in needed and program.stats[stats[0]].level == max(stat.level for stat in program.stats)
     body = [*words.body(exprs, known), *([f"q[{at(words.inner.out, 'k')}] = t{words.stored};"] if store else []),
             *(accumulate(f"b{s}", ops[s], words.name(program.stats[s].expr)) for s in stats)]
-    loop = [*_item(words), *(f"float b{s} = {START[ops[s]]};" for s in stats), f"#pragma omp simd {clauses}",
-            "for (int64_t k = begin; k < end; ++k) {", *("    " + line for line in body), "}"]
-    total = [accumulate(f"s{s}", ops[s], f"b{s}") for s in stats]
-    lines = [f"{'double' if ops[s] in ('sum', 'prod') else 'float'} s{s} = {START[ops[s]]};" for s in stats]
+    wide = {s: "double" if ops[s] in ("sum", "prod") else "float" for s in stats}
+    lines = [f"{wide[s]} s{s} = {START[ops[s]]};" for s in stats]
+    into = "d" if shared else "s"  # what an item's sums go into
+    own = [f"{wide[s]} d{s} = {START[ops[s]]};" for s in stats] if shared else []
+    loop = [*_item(words), *own, f"for (int64_t part = begin; part < end; part += {PART}) {{",
+            f"    const int64_t stop = std::min<int64_t>(part + {PART}, end);",
+            *(f"    float b{s} = {START[ops[s]]};" for s in stats),
+            f"    #pragma omp simd {clauses}", "    for (int64_t k = part; k < stop; ++k) {",
+            *("        " + line for line in body), "    }",
+            *("    " + accumulate(f"{into}{s}", ops[s], f"b{s}") for s in stats), "}"]
     each = "for (int64_t item = 0; item < items; ++item) {"
     if shared:
         places = {s: f"parts[item * {len(stats)} + {n}]" for n, s in enumerate(stats)}
-        lines += [f"std::vector<float> parts(items * {len(stats)});", PARALLEL, each, *("    " + line for line in loop),
-                  *(f"    {places[s]} = b{s};" for s in stats), "}", each,
-                  *(f"    const float b{s} = {places[s]};" for s in stats), *("    " + t for t in total), "}"]
+        lines += [f"std::vector<double> parts(items * {len(stats)});", PARALLEL, each, *("    " + line for line in loop),
+                  *(f"    {places[s]} = d{s};" for s in stats), "}", each,
+                  *("    " + accumulate(f"s{s}", ops[s], f"({wide[s]}){places[s]}") for s in stats), "}"]
     else:
-        lines += [each, *("    " + line for line in [*loop, *total]), "}"]
+        lines += [each, *("    " + line for line in loop), "}"]
     return [*lines, *(f"const float r{s} = (float)s{s};" for s in stats)]
 
 
