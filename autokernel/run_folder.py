@@ -60,7 +60,7 @@ class RunFolder:
 
     def workspace(self, problem: ProblemLike, standing: Standing) -> Workspace:
         """The problem's workspace, brought in line with where its search stands. Raises MissingOnMachine, StorageError."""
-        start = starting_text(problem)
+        start = starting_text(problem.source)
         incumbent = standing.incumbent
         return Workspace.open(
             self.workspaces / folder_name(problem.uid), problem=problem.source, start=start,

@@ -115,9 +115,9 @@ def _sets_proposer(module: str) -> bool:
                for folder in __path__ if (path := Path(folder, f"{module}.py")).is_file())
 
 
-def starting_text(problem: ProblemLike) -> str:
+def starting_text(source: str) -> str:
     """A candidate that does what the problem does: its text and a `ModelNew` that is its `Model` under another name.
 
     A subclass rather than a renamed copy: references call `super(Model, self).__init__()`, which a rename of the class line breaks.
     """
-    return f'{problem.source.rstrip()}\n\n\nclass ModelNew(Model):\n    """The problem as it is; a faster one goes here."""\n'
+    return f'{source.rstrip()}\n\n\nclass ModelNew(Model):\n    """The problem as it is; a faster one goes here."""\n'

@@ -16,7 +16,7 @@ class Reference:
 
     arguments: tuple[str, ...]
     before: str  # module text that stands before ModelNew: imports, and helpers where the constructor needs them
-    constructor: str  # the text of __init__ in class ModelNew, "" where Model has none
+    constructor: str  # the text of __init__ in class ModelNew with the methods that it calls, "" where Model has none
 
 
 def reference(source: str) -> Reference:
@@ -32,26 +32,35 @@ def reference(source: str) -> Reference:
     arguments = tuple(a.arg for a in forward.args.args[1:])
     if construct is None:
         return Reference(arguments, "", "")
-    if set(methods) - {"forward", "__init__"} & _called(construct):
-        raise Unmatchable("the constructor must not call other methods")
     if len(construct.body) > 1 and ast.get_docstring(construct) is not None:
         construct.body.pop(0)
-    keeps = _needed(tree, construct)
-    return Reference(arguments, "\n".join(ast.unparse(n) for n in keeps), ast.unparse(_Renamed().visit(construct)))
+    wanted = _reached(methods, construct)
+    keeps = _needed(tree, wanted)
+    return Reference(arguments, "\n".join(ast.unparse(n) for n in keeps), "\n\n".join(ast.unparse(_Renamed().visit(n)) for n in wanted))
+
+
+def _reached(methods: Mapping[str, ast.FunctionDef], construct: ast.FunctionDef) -> list[ast.FunctionDef]:
+    """The constructor, and the methods that it calls, one through another. Raises Unmatchable where forward is among them."""
+    wanted = [construct]
+    for method in wanted:
+        wanted += [methods[name] for name in sorted(_called(method)) if name in methods and methods[name] not in wanted]
+    if methods["forward"] in wanted:
+        raise Unmatchable("the constructor must not call forward")
+    return wanted
 
 
 def _called(node: ast.AST) -> set[str]:
     return {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
 
 
-def _needed(tree: ast.Module, construct: ast.FunctionDef) -> list[ast.stmt]:
-    """The module's statements that the constructor reaches by name, in the module's order."""
+def _needed(tree: ast.Module, methods: Sequence[ast.FunctionDef]) -> list[ast.stmt]:
+    """The module's statements that these methods reach by name, in the module's order."""
     defined: dict[str, ast.stmt] = {}
     for statement in tree.body:
         for name in _defines(statement):
             defined[name] = statement
     wanted: list[ast.stmt] = []
-    stack = [n.id for n in ast.walk(construct) if isinstance(n, ast.Name)]
+    stack = [n.id for method in methods for n in ast.walk(method) if isinstance(n, ast.Name)]
     while stack:
         found = defined.get(stack.pop())
         if found is None or found in wanted or (isinstance(found, ast.ClassDef) and found.name == "Model"):
@@ -109,11 +118,14 @@ def argument_types(graph: Graph, ref: Reference) -> dict[str, str]:
             if place in tensors or place in graph.scalars}
 
 
-def model_class(ref: Reference, call: str, doc: str, types: Mapping[str, str] | None = None, first: Sequence[str] = ()) -> str:
-    """The text of class ModelNew whose forward runs the lines `first` and returns `call`, a tensor; `types` of its arguments if known."""
+def model_class(ref: Reference, call: str, doc: str, types: Mapping[str, str] | None = None, first: Sequence[str] = (),
+                held: Sequence[str] = ()) -> str:
+    """The text of class ModelNew whose forward runs the lines `first` and returns `call`, a tensor; `types` of its arguments if known;
+    `held`: lines of the class itself."""
     takes = ["self", *(f"{name}: {types[name]}" if types and name in types else name for name in ref.arguments)]
     construct = textwrap.indent(ref.constructor, "    ") + "\n\n" if ref.constructor else ""
-    return (f'class ModelNew(nn.Module):\n    """{doc}"""\n\n{construct}'
+    own = "".join(f"    {line}\n" for line in held) + "\n" if held else ""
+    return (f'class ModelNew(nn.Module):\n    """{doc}"""\n\n{own}{construct}'
             f"    def forward({', '.join(takes)}){' -> torch.Tensor' if types else ''}:\n"
             f"{''.join(f'        {line}' + chr(10) for line in first)}        return {call}\n")
 

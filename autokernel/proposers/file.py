@@ -52,7 +52,7 @@ class FileProposer:
         """
         path = self.file(problem)
         judged = {evaluation.candidate: number for number, evaluation in enumerate(history, start=1)}
-        resting = self._resting.get(problem.uid, _candidate(starting_text(problem)).sha256)
+        resting = self._resting.get(problem.uid, _candidate(starting_text(problem.source)).sha256)
         self._tell(problem, "waiting", len(history))
         deadline = None if self.timeout_s is None else time.monotonic() + self.timeout_s
         before, told = "", ""
@@ -75,7 +75,7 @@ class FileProposer:
     def observe(self, problem: ProblemLike, trial: Trial, incumbent: Trial | None) -> None:
         """Write the trial's feedback. Raises StorageError."""
         self._last[problem.uid] = feedback(trial, incumbent)
-        start = _candidate(starting_text(problem)).sha256
+        start = _candidate(starting_text(problem.source)).sha256
         self._resting[problem.uid] = incumbent.evaluation.candidate if incumbent else start
         self._tell(problem, "judged", trial.iteration)
 

@@ -45,7 +45,7 @@ class SearchProposer:
             self._problems[key] = self._analyse(problem)
         known = self._problems[key]
         if known.reason:
-            source = starting_text(problem)
+            source = starting_text(problem.source)
             candidate = Candidate(source, "python", proposer=self.name, note=f"no starter: {known.reason}"[:200])
             return None if any(e.candidate == candidate.sha256 for e in history) else candidate
         return known.next(history)

@@ -10,6 +10,7 @@ from typing import Any
 
 from autokernel.proposers.emit import model_class, module_text, reference
 from autokernel.proposers.graph import Unmatchable
+from autokernel.proposers.recorded import MANY_LAUNCHES, recorded
 from autokernel.proposers.template import Template
 from autokernel.proposers.tracer import TRACER
 
@@ -42,6 +43,7 @@ def tiles(grid: str, blocks: dict[str, int], x: int, y: int = 1, z: int = 1) -> 
         rest = triton.cdiv(counts[1], 65535)
         counts[1:] = [triton.cdiv(counts[1], rest), rest]
     return tuple(counts)'''
+MANY_WEIGHTS = 16  # looking up so many by name takes as long as a small kernel
 EMPTY = r"empty_strided_cuda\(((?:\([^)]*\)), (?:\([^)]*\))), (torch\.\w+)\)"
 GRIDS = ("Grid1D", "Grid2D", "Grid2DWithYZOverflow", "Grid3D")
 SPACE: Mapping[str, list[int]] = {"XBLOCK": [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048], "YBLOCK": [8, 16, 32, 64, 128],
@@ -72,7 +74,10 @@ def seed_template(source: str) -> Template:
     values = [_value(kind, which, ref.arguments) for kind, which in made["arguments"]]
     if len(taken) != len(values):
         raise Unmatchable("torch.compile's kernels take other arguments than forward")
-    launched = f"call({', '.join(values)})"
+    state = [value for value, (kind, _) in zip(values, made["arguments"], strict=True) if kind != "input"]
+    many = len(state) >= MANY_WEIGHTS
+    first = [f"self.held = self.held or [{', '.join(state)}]"] if many else []
+    launched = f"call({', '.join(['*self.held', *values[len(state):]] if many else values)})"
     doc = f"{IDEA[0].upper()}{IDEA[1:]}{'; running statistics are not updated' if made.get('untracked') else ''}."
     before = [line for line in ref.before.split("\n") if line and line not in HEAD]
 
@@ -80,12 +85,17 @@ def seed_template(source: str) -> Template:
         chosen = {k.name: {p: params[f"{k.name}.{p}"] for p in k.params} for k in kernels}
         head = "\n".join([f'"""{doc}"""\n', HEAD, *before, "", "PARAMS = {", *(f"    {n!r}: {v!r}," for n, v in chosen.items()), "}"])
         function = f"def call({', '.join(taken)}):\n" + "\n".join("    " + line for line in body)
-        return module_text([head, GIVEN, *(k.text for k in kernels), function, model_class(ref, launched, doc)])
+        model = model_class(ref, launched, doc, first=first, held=("held = None  # the weights, looked up once",) if many else ())
+        text = module_text([head, GIVEN, *(k.text for k in kernels), function, model])
+        return recorded(text, "Direct") if params["recorded"] else text
 
     params = {f"{k.name}.{p}": v for k in kernels for p, v in k.params.items()}
-    space = {name: sorted({*SPACE[name.partition(".")[2]], value}) for name, value in params.items()}
-    ast.parse(render(params))
-    return Template("triton seed", "triton", IDEA, (params,), space, render)
+    space: dict[str, list[Any]] = {name: sorted({*SPACE[name.partition(".")[2]], value}) for name, value in params.items()}
+    launches = sum(bool(re.search(r"\[tiles\(|\b(torch|aten)\.(?!empty_strided)", line)) for line in body)
+    ways = [False, True] if launches >= MANY_LAUNCHES else [False]
+    ast.parse(render({**params, "recorded": False}))
+    firsts = tuple({**params, "recorded": way} for way in reversed(ways))
+    return Template("triton seed", "triton", IDEA, firsts, {**space, "recorded": ways}, render)
 
 
 def _value(kind: str, which: Any, arguments: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from autokernel.proposers.fits import adapt
 from autokernel.proposers.graph import Graph, Unmatchable, Value, read
 from autokernel.proposers.lower import row_program
 from autokernel.proposers.program import Program
+from autokernel.proposers.recorded import MANY_LAUNCHES, reference_template
 from autokernel.proposers.seed import seed_template
 from autokernel.proposers.staged import staged_templates
 from autokernel.proposers.starters import starter, starters
@@ -145,11 +146,13 @@ def templates(source: str, backend: str, device: str, seeds: bool = True) -> lis
     """All templates for a problem, the likeliest first. `backend`: "auto", "triton", "cuda" or "cpp".
 
     On a GPU, with `seeds`, what torch's compiler writes comes first, where there is no plan or one of several stages: from its speed the
-    search goes on. Raises Unmatchable, with the reason, where nothing fits.
+    search goes on; and where the reference is many launches, or nothing fits, it is recorded as a CUDA graph. Raises Unmatchable, with
+    the reason, where nothing fits.
     """
     reason, found = "", list[Template]()
+    traced = TRACER.trace(source)
     try:
-        found = _planned(source, backend, device)
+        found = _planned(source, traced, backend, device)
     except Unmatchable as met:
         reason = str(met)
     if seeds and device != "cpu" and backend in ("auto", "triton") and (not found or any("+" in t.name for t in found)):
@@ -157,13 +160,15 @@ def templates(source: str, backend: str, device: str, seeds: bool = True) -> lis
             found.insert(0, seed_template(source))
         except Unmatchable as met:
             reason += f"; {met}"
+    if device != "cpu" and backend == "auto" and (not found or len(traced.get("ops", ())) >= MANY_LAUNCHES):
+        found.append(reference_template(source, "" if found else reason))
     if not found:
         raise Unmatchable(reason)
     return found
 
 
-def _planned(source: str, backend: str, device: str) -> list[Template]:
-    graph = read(TRACER.trace(source))
+def _planned(source: str, traced: Mapping[str, Any], backend: str, device: str) -> list[Template]:
+    graph = read(traced)
     if graph.other_inputs:
         raise Unmatchable(f"input {graph.other_inputs[0]} must be a tensor or a float")
     kinds = [backend] if backend != "auto" else ["cpp"] if device == "cpu" else ["triton", "cuda"]

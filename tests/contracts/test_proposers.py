@@ -39,9 +39,9 @@ class Problem:
 
 
 def setup_in(folder):
-    (folder / "L1_23.py").write_text(starting_text(Problem()))
+    (folder / "L1_23.py").write_text(starting_text(Problem().source))
     path = folder / "edited.py"
-    path.write_text(starting_text(Problem()) + "# edited\n")
+    path.write_text(starting_text(Problem().source) + "# edited\n")
     return Setup(backend="cpp", device="cpu", seed=1, folder=folder, workspace=folder / "workspace", path=path, timeout_s=5.0)
 
 
@@ -101,7 +101,7 @@ def test_the_starting_text_works_where_the_class_calls_super_by_its_own_name():
     import torch
 
     namespace = {}
-    exec(compile(starting_text(Problem()), "start", "exec"), namespace)
+    exec(compile(starting_text(Problem().source), "start", "exec"), namespace)
     assert torch.equal(namespace["ModelNew"]()(torch.zeros(1, 4)), torch.full((1, 4), 0.25))
 
 

@@ -32,7 +32,7 @@ def watcher(folder, **more):
 def file(tmp_path):
     path = tmp_path / "L1_1" / "candidate.py"
     path.parent.mkdir()
-    path.write_text(starting_text(PROBLEM))
+    path.write_text(starting_text(PROBLEM.source))
     return path
 
 
@@ -128,7 +128,7 @@ def test_an_agent_and_the_loop_work_together_over_the_file(tmp_path):
         thread.join()
         last = feedback(run.workspaces / "L1_1" / "candidate.py")["last"]
     assert (outcome.iterations, outcome.kept, outcome.speedup) == (4, 2, 1.5)
-    assert told[0] == (None, starting_text(PROBLEM))
+    assert told[0] == (None, starting_text(PROBLEM.source))
     decisions = [(found["iteration"], found["decision"], text) for found, text in told[1:]]
     assert decisions == [(1, "kept", edits[0]), (2, "reverted", edits[0]), (3, "reverted", edits[0])]
     assert told[2][0]["against_incumbent"]["speedup"] == pytest.approx(1.1 / 1.2)
