@@ -81,11 +81,27 @@ def test_it_is_offered_beside_a_plan_where_the_reference_is_many_launches(source
 
 
 def test_a_constructors_own_methods_come_along() -> None:
-    source = problems.HEAD + (
-        "class Block(nn.Module):\n    pass\n\n\nclass Model(nn.Module):\n    def __init__(self, n):\n"
-        "        super(Model, self).__init__()\n        self.layers = self.make(n)\n\n    def make(self, n):\n        return nn.Sequential(*(self.one() for _ in range(n)))\n\n"
-        "    def one(self):\n        return Block()\n\n    def unused(self):\n        return None\n\n    def forward(self, x):\n"
-        "        return self.layers(x)\n")
+    source = problems.HEAD + """class Block(nn.Module):
+    pass
+
+
+class Model(nn.Module):
+    def __init__(self, n):
+        super(Model, self).__init__()
+        self.layers = self.make(n)
+
+    def make(self, n):
+        return nn.Sequential(*(self.one() for _ in range(n)))
+
+    def one(self):
+        return Block()
+
+    def unused(self):
+        return None
+
+    def forward(self, x):
+        return self.layers(x)
+"""
     seen = reference(source)
     assert [word in seen.constructor for word in ("def __init__", "def make", "def one", "def unused", "super(ModelNew")] == \
         [True, True, True, False, True]
