@@ -83,6 +83,7 @@ def test_the_layout_is_pure_python_for_one_backend(texts, record):
                 assert all(top in sys.stdlib_module_names or top in ("torch", "triton") for top in tops), (name, tops)
 
 
+@pytest.mark.slow
 def test_the_interpreter_runs_what_kernels_loads(texts, record, tmp_path):
     falls = {"fallback": True, "reference": reference_text(load_problem("L1/2", "embedded").source)}
     for folder, more in (("refuses", {}), ("falls", falls)):
