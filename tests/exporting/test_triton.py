@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from autokernel.exporting.reference import reference_text
 from autokernel.records import Candidate
 from exporters import OP, Argument, Facts, Kernel, Operation, TensorSpec, keeps_state
