@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 
-def census(level: int, source: str, backend: str, seeds: bool) -> list[dict[str, Any]]:
-    """One row a problem: uid, name, templates (names, the likeliest first), ideas, and the reason where there is none."""
+def census(level: int, source: str, backend: str, seeds: bool) -> Iterator[dict[str, Any]]:
+    """A row a problem, as it is found: uid, name, templates (names, the likeliest first), ideas, and the reason where there is none."""
     from autokernel.proposers.graph import Unmatchable
     from autokernel.proposers.templates import templates
     from kernelbench_bridge import load_level
 
-    rows = []
     for problem in load_level(level, source=source).problems:
         row: dict[str, Any] = {"uid": problem.uid, "name": problem.name, "templates": [], "ideas": [], "reason": ""}
         try:
@@ -32,8 +32,7 @@ def census(level: int, source: str, backend: str, seeds: bool) -> list[dict[str,
             row |= {"templates": [t.name for t in found], "ideas": [t.idea for t in found]}
         except Unmatchable as met:
             row["reason"] = str(met)
-        rows.append(row)
-    return rows
+        yield row
 
 
 def main() -> int:
@@ -47,9 +46,10 @@ def main() -> int:
     options = parser.parse_args()
     whole = {}
     for level in options.level:
-        rows = census(level, options.source, options.backend, options.seeds)
-        for row in rows:
-            print(f"{row['uid']:7} {row['name'][:56]:56} {'; '.join(row['ideas']) or 'no starter: ' + row['reason']}")
+        rows = []
+        for row in census(level, options.source, options.backend, options.seeds):
+            print(f"{row['uid']:7} {row['name'][:56]:56} {'; '.join(row['ideas']) or 'no starter: ' + row['reason']}", flush=True)
+            rows.append(row)
         counts = Counter(row["templates"][0] if row["templates"] else "no starter" for row in rows)
         found = sum(bool(row["templates"]) for row in rows)
         print(f"level {level}: {found} of {len(rows)} with a plan; " + ", ".join(f"{name} {n}" for name, n in counts.most_common()))
