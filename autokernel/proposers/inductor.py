@@ -51,8 +51,7 @@ def _generate(source: str) -> dict[str, Any]:
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     with torch.no_grad(), fake:
         exec(compile(source, "problem.py", "exec"), module.__dict__)
-        arguments = module.__dict__["get_init_inputs"]() if "get_init_inputs" in module.__dict__ else []
-        model = module.__dict__["Model"](*arguments)
+        model = _constructed(module, fake)
         untracked = [m for m in model.modules() if getattr(m, "running_mean", None) is not None and m.training]
         for layer in untracked:  # in training forward only writes them; a fake tensor of a device that is not there cannot be written to
             layer.running_mean = layer.running_var = None
@@ -74,6 +73,18 @@ def _generate(source: str) -> dict[str, Any]:
     named = [["buffer" if name in buffers else "parameter", name] for name in state]
     return {"code": _written(graph, taken), "arguments": [*named, *(["input", n] for n in places)],
             "untracked": bool(untracked)}
+
+
+def _constructed(module: types.ModuleType, fake: FakeTensorMode) -> Any:
+    """The model, on tensors without memory unless its constructor looks at their values."""
+    def construct() -> Any:
+        return module.__dict__["Model"](*(module.__dict__["get_init_inputs"]() if "get_init_inputs" in module.__dict__ else []))
+
+    try:
+        return construct()
+    except fake_tensor.DataDependentOutputException:
+        with fake_tensor.unset_fake_temporarily():
+            return construct()
 
 
 def _moved(value: Any) -> Any:
@@ -99,6 +110,8 @@ def _written(graph: Any, taken: list[Any]) -> str:
     # random numbers as eager draws them, else dropout could not agree
     wanted = {"fallback_random": True, "force_disable_caches": True, "compile_threads": 1, "comment_origin": False,
               "triton.unique_kernel_names": True, "triton.mix_order_reduction": False, "combo_kernels": False}
+    if not torch.backends.cuda.is_built():  # constants are folded on the device
+        wanted["joint_graph_constant_folding"] = False
     try:
         with torch.no_grad(), settings.patch({k: v for k, v in wanted.items() if _has(settings, k)}):
             compile_fx(graph, taken)
@@ -125,6 +138,11 @@ def _convolution_format(x: torch.Tensor, weight: torch.Tensor, backend: Any) -> 
     return torch.contiguous_format
 
 
+def _contiguous(x: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
+    """Tensor.contiguous, whose own C++ asks for the device, which a build without CUDA cannot even name."""
+    return x if x.is_contiguous(memory_format=memory_format) else x.clone(memory_format=memory_format)
+
+
 def _pretend() -> None:
     """From here on this process (a fork that ends with the request) believes in an H200 that nothing can run on."""
     import triton
@@ -142,6 +160,8 @@ def _pretend() -> None:
     }
     for name, answer in answers.items():
         setattr(torch.cuda, name, always(answer))
+    if not torch.backends.cuda.is_built():
+        torch.Tensor.contiguous = _contiguous  # type: ignore[method-assign, assignment]
     torch._C._conv_determine_backend_memory_format = _convolution_format  # type: ignore[assignment]
 
     for name in ("init_gpu_context", "init_cuda_context"):  # makes a context where there is a GPU; none is needed here
