@@ -146,12 +146,6 @@ def thaw(keeper: int, still: Still) -> None:
         raise Restless(f"it was to stand still while the other side was timed, and {what}")
 
 
-def halt(keeper: int) -> None:
-    """SIGSTOP to everybody below the keeper, once and without waiting: for moments too short to prove anything in."""
-    for pid in members(keeper):
-        _signal(pid, signal.SIGSTOP)
-
-
 def wake(keeper: int) -> None:
     """SIGCONT to everybody of the family."""
     for pid in members(keeper) | {keeper}:

@@ -117,7 +117,7 @@ class WorkerLink:
         `expected` and `signature` describe one call's outputs; another structure, shape, dtype or device is a broken contract.
         On a GPU the clock runs from before the inputs are readable until the copies are complete: its work cannot be stopped, and takes
         its turns with the judge's. On the CPU the worker's family is stopped while inputs come in and outputs are read, with proof that
-        it stood still, and the clock runs from the request until the family has been stopped again.
+        it stood still, and the clock runs from the request until it stands still again: whoever delays that is timed meanwhile.
         """
         layout, plan_calls = self._lay_out(sets)
         poison = [leaf.numel() * leaf.element_size() for leaf in expected for _ in sets]
@@ -135,9 +135,8 @@ class WorkerLink:
             self._read(reply, expected, signature, wanted)
             ms = (lending_s + time.perf_counter() - start) * 1e3
         else:
-            families.halt(self.keeper)
-            ms = (time.perf_counter() - start) * 1e3
             with self._stopped():
+                ms = (time.perf_counter() - start) * 1e3
                 self._read(reply, expected, signature, wanted)
         return Window(ms, reply.event_ms, copies, reopened=self.snapshot.openings > opened)
 
@@ -169,10 +168,7 @@ class WorkerLink:
             self.freeze()
             yield
         finally:
-            try:
-                self.thaw()
-            finally:
-                families.wake(self.keeper)
+            self.thaw()
 
     def unchanged(self, sets: list[tuple[Any, ...]]) -> int | None:
         """Position of the first input (counting tensors of all sets) that no longer holds what was lent, or None."""
