@@ -106,7 +106,7 @@ def test_a_run_prints_a_line_for_each_iteration_a_table_and_the_score(run, repla
     assert max(map(len, rows)) <= 80
     assert "embedded problems, not KernelBench's" in result.stdout
     assert "3 of" not in result.stdout.split("correct")[0]
-    assert (tmp_path / "runs" / "L1-embedded-cpu" / "winners" / "L1_1.py").read_text().endswith("# fast\n")
+    assert (tmp_path / "runs" / "L1-embedded-cpu-replay" / "winners" / "L1_1.py").read_text().endswith("# fast\n")
 
 
 def test_the_same_command_again_judges_nothing_and_prints_the_same(run, replay, monkeypatch):

@@ -106,7 +106,8 @@ def move_on_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @precision_option
 @against_option("eager,compile")
 @move_on_options
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The run's folder.  [default: runs/L1-SOURCE-DEVICE]")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR",
+              help="The run's folder.  [default: runs/L1-SOURCE-DEVICE, then -PROPOSER where that is not search]")
 @click.option("--fresh", is_flag=True, help="Set an earlier run in that folder aside and begin anew.")
 @resource_options
 @json_option
@@ -126,7 +127,8 @@ def run_level(**options: Any) -> int:
         click.echo(f"note: {note}", err=True)
     device = chosen_device(asked.device)
     limits = _limits(asked)
-    folder = asked.out or Path("runs") / f"L{asked.level}-{loaded.origin}-{device.replace(':', '')}"
+    by = "" if asked.proposer == "search" else f"-{asked.proposer}"  # one proposer's run is not gone on with by another's
+    folder = asked.out or Path("runs") / f"L{asked.level}-{loaded.origin}-{device.replace(':', '')}{by}"
     return _run(asked, loaded, device, limits, folder)
 
 

@@ -22,8 +22,8 @@ TIMEOUT_S = 300.0
 @functools.lru_cache(maxsize=128)
 def problem_facts(uid: str, source: str) -> Facts:
     """What the problem's own code says of itself. Raises UsageError where it does not run."""
-    roots = [str(Path(p).parent) for p in autokernel.__path__]
-    path = os.pathsep.join([*roots, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    root = str(Path(autokernel.__path__[0]).parent)  # and no other: beside a source tree may lie files that shadow modules
+    path = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     try:
         done = subprocess.run([sys.executable, "-m", "autokernel.exporting.facts"], input=source.encode("utf-8", "surrogatepass"),
                               capture_output=True, timeout=TIMEOUT_S, check=False, env={**os.environ, "PYTHONPATH": path})
@@ -31,7 +31,9 @@ def problem_facts(uid: str, source: str) -> Facts:
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"{uid}: its code ran longer than {TIMEOUT_S:.0f} s without tensors in memory. Use another problem.") from error
     except ValueError as error:
-        raise UsageError(f"{uid}: its code ended the process that ran it (code {done.returncode}). Use another problem.") from error
+        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no text"])[-1][:300]
+        raise UsageError(f"{uid}: the process that ran its code gave no answer (code {done.returncode}: {last}). "
+                         "Check that the problem's code runs by itself.") from error
     if "error" in answer:
         raise UsageError(f"{uid}: its code does not run without tensors in memory, so its shapes are not known: {answer['error']}. "
                          "Use another problem.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -292,3 +293,17 @@ def test_the_plot_is_drawn_from_its_figures():
     assert "relu (4,) &lt;&amp;&gt;" in drawn
     left, right = (float(re.search(rf'{end}="([\d.]+)" [^>]*stroke="black" stroke-width', drawn)[1]) for end in ("x1", "x2"))
     assert right - left == pytest.approx(1.5 / 4.0 * (760 - 300 - 70), abs=0.2)
+
+
+def test_files_beside_the_source_tree_are_not_imported(root, tmp_path):
+    for name in ("autokernel", "exporters", "kernelbench_bridge", "scorer", "cuda", "triton_kernels"):
+        shutil.copytree(root / name, tmp_path / "tree" / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(root / "setup.py", tmp_path / "tree")  # by which a source tree is known
+    (tmp_path / "re.py").write_text("raise SystemExit(7)\n")
+    source = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n" \
+             "def get_inputs():\n    return [torch.rand(3, 5)]\ndef get_init_inputs():\n    return []\n"
+    script = ("import sys; from autokernel.exporting.describe import problem_facts; "
+              "print(problem_facts('L1/1', sys.argv[1]).outputs[0].shape)")
+    done = subprocess.run([sys.executable, "-c", script, source], capture_output=True, text=True, timeout=120, cwd=tmp_path / "tree",
+                          env={**os.environ, "PYTHONPATH": str(tmp_path / "tree")})
+    assert done.stdout == "(3, 5)\n", done.stderr
