@@ -138,7 +138,7 @@ class _Run:
                 refusal = refusal or self._too_fast(session, opponents, artifact)
         except BuildRefused as fault:
             self.log = fault.digest
-            return self.refused("build", f"{fault.reason}{_last_line(fault.digest)}")
+            return self.refused("build", f"{fault.reason}{_last_line(fault.telling)}")
         except ProblemFault as fault:
             if fault.kind == DOES_NOT_FIT and worker is not None:
                 raise _NoRoom(self._stage(), fault.message) from fault

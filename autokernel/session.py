@@ -39,11 +39,13 @@ class ProblemLike(Protocol):
 
 
 class BuildRefused(Exception):
-    """The candidate does not build or import; `digest` is for people."""
+    """The candidate does not build or import; `digest` is for people, and `telling` the line of it that says most."""
 
-    def __init__(self, reason: str, digest: str = "") -> None:
+    def __init__(self, reason: str, digest: str = "", *, compiler: bool = False) -> None:
         super().__init__(reason)
         self.reason, self.digest = reason, digest
+        lines = [line.strip() for line in digest.splitlines() if line.strip()] or [""]
+        self.telling = lines[0 if compiler else -1]  # a compiler begins with the error, a process's text ends with it
 
 
 class Session:
@@ -254,7 +256,7 @@ def build(session: Session, candidate: Candidate) -> Path | None:
     limit = session.rules.deadlines.build_s
     result = builder.build(candidate.source, executor.store / "builds", arch, limit)
     if not result.ok:
-        raise BuildRefused("it does not compile", result.digest)
+        raise BuildRefused("it does not compile", result.digest, compiler=True)
     why_not = builder.unavailable(executor.device)
     if why_not:
         raise BuilderUnavailable(f"builder '{candidate.builder}' cannot run candidates on {executor.device}: {why_not}")

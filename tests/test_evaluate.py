@@ -128,7 +128,7 @@ def test_a_wrong_candidate_is_refused_where_it_should_be_and_the_next_evaluation
 
 
 UNBUILDABLE = {
-    "syntax error": ("def forward(:\n", "does not compile"),
+    "syntax error": ("def forward(:\n", "does not compile (candidate.py:1: error: invalid syntax)"),
     "no ModelNew": ("x = 1\n", "defines no class ModelNew"),
     "raises when imported": ("raise ValueError('on import')\n", "on import"),
     "exits when imported": ("import os\nos._exit(0)\n", "ended while it was imported"),

@@ -39,7 +39,8 @@ def evaluate_one_compat(problem: str, candidate: Path, source: str, device: str,
     chosen = replace(options, backend=kernelbench_backend(text) if backend == "auto" else backend)
     chosen.method(device)
     require_backend(chosen.backend)
-    with waiting(f"judging on {task.uid} ({options.rules.label}, {device})"), CompatHost(device, build_store()) as host:
+    what = f"judging on {task.uid}, {task.name} ({task.origin}; {options.rules.label}, {device})"
+    with waiting(what), CompatHost(device, build_store()) as host:
         found = evaluate_compat(host, task.source, Candidate(text, "python"), chosen)
     if found.missing_package:
         raise MissingOnMachine(f"the candidate imports a package that is missing here: {found.missing_package}. Install it, and try again.")

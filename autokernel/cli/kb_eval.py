@@ -103,6 +103,6 @@ def _judged(task: Problem, text: str, builder: str, device: str, rules: Rules, a
     if missing:
         raise MissingOnMachine(f"{task.uid} needs {', '.join(missing)}, missing here. "
                                "Install the packages (pip install NAME) and download the models, or choose another problem.")
-    with waiting(f"judging on {task.uid} ({rules.label}, {device})"), Executor(
+    with waiting(f"judging on {task.uid}, {task.name} ({task.origin}; {rules.label}, {device})"), Executor(
             device=device, store=build_store(), memory_gb=memory_gb, seed=seed, compiles="compile" in against) as executor:
         return evaluate(task, Candidate(source=text, builder=builder, proposer="eval"), rules=rules, executor=executor, against=against)
