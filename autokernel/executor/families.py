@@ -169,4 +169,8 @@ def kill(keeper: int, patience_s: float = 5.0) -> bool:
             return False
         time.sleep(0.002)
     _signal(keeper, signal.SIGKILL)
+    while _lives(keeper):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.0005)
     return True
