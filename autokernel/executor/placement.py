@@ -16,11 +16,15 @@ class Placement:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.cpus = sorted(os.sched_getaffinity(pid))
+        self.cpus: list[int] = []
+        with contextlib.suppress(ProcessLookupError):  # it ended before it was taken over, which its first request will say
+            self.cpus = sorted(os.sched_getaffinity(pid))
         self._placed: dict[int, int] = {}
 
     def spread(self) -> None:
         """A processor for each thread, those that have run the longest first, so that sleepers share with somebody."""
+        if not self.cpus:
+            return
         threads = sorted(self._threads(), key=lambda thread: -thread[1])
         wanted = {thread: self.cpus[place % len(self.cpus)] for place, (thread, _) in enumerate(threads)}
         for thread, cpu in wanted.items():
