@@ -82,7 +82,7 @@ def layer_text(operation: Operation) -> str:
 
 def _head(operation: Operation) -> list[str]:
     what = f"problem {operation.uid} ({_plain(operation.problem_name)}), won by {operation.sha256[:12]}"
-    return [f'"""{operation.name}: KernelBench {what}."""', "",
+    return [f'"""{operation.name}: {what}."""', "",
             "from __future__ import annotations", "", "import torch", "from torch import Tensor", "", "from . import _runtime"]
 
 
@@ -172,5 +172,5 @@ def _docstring(operation: Operation) -> list[str]:
     takes += [f"    {p.name}: {p.tensor.text}" for p in facts.parameters]
     gives = "; ".join(o.text for o in facts.outputs)
     outside = "goes to the problem's own torch code" if operation.fallback else "raises"
-    return [f'    """{operation.title} of KernelBench problem {operation.uid}, forward only.', "", *takes, "",
+    return [f'    """{operation.title} of problem {operation.uid}, forward only.', "", *takes, "",
             f"    Gives {gives}. Constructed with {facts.init!r}. Anything else {outside}.", '    """']
