@@ -102,7 +102,7 @@ class Outcome:
 
     problem: str
     status: str  # "champion", "none" (no right candidate), "unjudged", "missing" or "error"
-    stopped_by: str  # "iterations", "reverts", "roofline", "hours", "speedup", "minutes", "proposer" or "problem"
+    stopped_by: str  # "iterations", "minutes", "proposer", "problem", or a move-on rule by its name in MoveOn
     iterations: int = 0
     kept: int = 0  # candidates kept on the way
     champion: str | None = None  # sha256
