@@ -1,4 +1,4 @@
-"""The judge's own comparison kernel: all figures of one output in a single pass. compare.py is its meaning and its fallback."""
+"""The judge's own kernels: what it asks of whole outputs, in a single pass each. compare.py is their meaning and their fallback."""
 
 from __future__ import annotations
 
@@ -67,3 +67,45 @@ def table(actual: Tensor, eager: Tensor, delta: Tensor | None, change: Tensor | 
                           0.0 if per_element else change, times, ulps_eps, tiny, HAS_DELTA=delta is not None, HAS_CHANGE=per_element,
                           BLOCK=BLOCK, STEPS=STEPS, num_warps=8)
     return out
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _extent(left, right, out, n, HAS_RIGHT: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    base = tl.program_id(0).to(tl.int64) * (BLOCK * STEPS)
+    largest = tl.full([BLOCK], 0.0, tl.float64)
+    squares = tl.full([BLOCK], 0.0, tl.float64)
+    for step in range(STEPS):
+        index = base + step * BLOCK + tl.arange(0, BLOCK)
+        value = tl.load(left + index, mask=index < n, other=0.0).to(tl.float64)
+        if HAS_RIGHT:
+            value -= tl.load(right + index, mask=index < n, other=0.0).to(tl.float64)
+        size = tl.where(value == value, tl.abs(value), float("inf"))
+        largest = tl.maximum(largest, size)
+        squares += size * size
+    tl.store(out + tl.program_id(0) * 2, tl.max(largest, 0))
+    tl.store(out + tl.program_id(0) * 2 + 1, tl.sum(squares, 0))
+
+
+def extent(left: Tensor, right: Tensor | None) -> Tensor:
+    """(largest, sum of squares) of |left - right|, or of |left|, float64 (2,) on the device; NaN counts as infinite. Flat, contiguous."""
+    programs = triton.cdiv(left.numel(), BLOCK * STEPS)
+    out = torch.empty(programs, 2, dtype=torch.float64, device=left.device)
+    _extent[(programs,)](left, left if right is None else right, out, left.numel(), HAS_RIGHT=right is not None, BLOCK=BLOCK, STEPS=STEPS,
+                         num_warps=8)
+    return torch.stack([out[:, 0].max(), out[:, 1].sum()])
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _raise(change, left, right, n, BLOCK: tl.constexpr, STEPS: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    base = tl.program_id(0).to(tl.int64) * (BLOCK * STEPS)
+    for step in range(STEPS):
+        index = base + step * BLOCK + tl.arange(0, BLOCK)
+        inside = index < n
+        moved = tl.abs(tl.load(left + index, mask=inside).to(tl.float64) - tl.load(right + index, mask=inside).to(tl.float64))
+        moved = tl.where((moved - moved) == 0.0, moved, 0.0).to(tl.float32)
+        tl.store(change + index, tl.maximum(tl.load(change + index, mask=inside), moved), mask=inside)
+
+
+def raise_to_difference(change: Tensor, left: Tensor, right: Tensor) -> None:
+    """`change` (float32) becomes the larger of itself and |left - right|, element by element; differences that are not finite are zero."""
+    _raise[(triton.cdiv(change.numel(), BLOCK * STEPS),)](change, left, right, change.numel(), BLOCK=BLOCK, STEPS=STEPS, num_warps=8)

@@ -37,7 +37,7 @@ class JudgedCalls:
         """The rules' further sets of the problem's own: with an oracle each, or compared with eager where sets are large."""
         count = self.rules.own_sets - 1
         if count and self.session.large:
-            return [self.session.ask("fresh", self.session.deadline(count), {"worker": self.worker}, second=False, count=count)]
+            return [self.session.ask("new_draws", self.session.deadline(count), {"worker": self.worker}, second=False, count=count)]
         return [self.call("own", index + 1) for index in range(count)]
 
     def repeat(self, repeats: int) -> Mapping[str, Any]:
@@ -49,6 +49,6 @@ class JudgedCalls:
         other = self.session.start(self.candidate, self.artifact, weights=weights)
         try:
             limit = self.rules.deadlines.first_call_s
-            return self.session.ask("fresh", self.session.deadline(1) + limit, {"worker": other}, second=True, count=1, timeout_s=limit)
+            return self.session.ask("new_draws", self.session.deadline(1) + limit, {"worker": other}, second=True, count=1, timeout_s=limit)
         finally:
             self.session.executor.stop(other)

@@ -135,8 +135,11 @@ class Session:
 
     def kernels(self, candidate: Candidate) -> Path:
         """Triton's cache for the processes of one candidate: empty at each evaluation where the rules draw everything anew."""
-        turn = f"-{self.evaluations}" if self.rules.fresh_every == 1 else ""
-        return self.executor.folder / "triton" / f"{candidate.sha256[:24]}{turn}"
+        return self.executor.folder / "triton" / self._turn(candidate)
+
+    def _turn(self, candidate: Candidate) -> str:
+        """A name for what is built of a candidate for one evaluation, or for all where the rules draw nothing anew."""
+        return f"{candidate.sha256[:24]}{f'-{self.evaluations}' if self.rules.fresh_every == 1 else ''}"
 
     def opponent(self, name: str, incumbent: Candidate | None = None, artifact: Path | None = None) -> WorkerHandle:
         """The warm worker of "eager", "compile" or "incumbent". Raises ProblemFault where a baseline does not run."""
@@ -146,7 +149,8 @@ class Session:
         if name == "incumbent" and incumbent is not None:
             self.end_incumbent()
             worker = self.start(incumbent, artifact)
-            self.ask("fresh", self.deadline(1) + 60, {"worker": worker}, second=False, count=1, timeout_s=self.rules.deadlines.first_call_s)
+            self.ask("new_draws", self.deadline(1) + 60, {"worker": worker}, second=False, count=1,
+                     timeout_s=self.rules.deadlines.first_call_s)
         else:
             worker = self._baseline(compiled=name == "compile")
         self.workers[key] = worker
@@ -165,7 +169,7 @@ class Session:
                                deadline_s=self.rules.deadlines.import_s)
             self.executor.attach(worker)
             self.ask("construct", limit + 30, {"worker": worker}, weights="first", timeout_s=limit)
-            answer = self.ask("fresh", self.deadline(1) + limit, {"worker": worker}, second=False, count=1, timeout_s=limit)
+            answer = self.ask("new_draws", self.deadline(1) + limit, {"worker": worker}, second=False, count=1, timeout_s=limit)
         except WorkerFault as fault:
             log = worker.text.text(0.2)
             self.executor.stop(worker)
@@ -205,22 +209,20 @@ class Session:
 
     def prepare(self, candidate: Candidate) -> None:
         """Begin to build a candidate, or to compile its Triton kernels, while something else is timed; on machines with cores to spare."""
-        if candidate.sha256 in self._prepared or len(self.executor.cpus) < SPARE_CORES or self.rules.fresh_every == 1:
-            return
-        self._prepared[candidate.sha256] = self._ahead.submit(self._prepare, candidate)
+        if self._turn(candidate) not in self._prepared and len(self.executor.cpus) >= SPARE_CORES:
+            self._prepared[self._turn(candidate)] = self._ahead.submit(self._prepare, candidate, self.kernels(candidate))
 
     def await_prepared(self, candidate: Candidate) -> None:
         """Until what `prepare` began for it has ended; what it met is met again, and said, where the candidate is built."""
-        begun = self._prepared.get(candidate.sha256)
+        begun = self._prepared.get(self._turn(candidate))
         if begun is not None:
             wait([begun])
 
-    def _prepare(self, candidate: Candidate) -> None:
-        facts = self.executor.machine()
+    def _prepare(self, candidate: Candidate, kernels: Path) -> None:
+        facts = self.executor.device_facts
         if candidate.builder == "triton":
             if self.facts["form"] is not None and facts.get("capability"):
-                self.executor.compile_ahead(candidate.source, self.kernels(candidate), self.facts["form"], facts,
-                                            self.rules.deadlines.first_call_s)
+                self.executor.compile_ahead(candidate.source, kernels, self.facts["form"], facts, self.rules.deadlines.first_call_s)
             return
         arch = gpu_arch(str(facts["capability"])) if facts.get("capability") else None
         builders.get(candidate.builder).build(candidate.source, self.executor.store / "builds", arch, self.rules.deadlines.build_s)

@@ -81,6 +81,19 @@ for delta, change in ((None, 1e-6), (1e-7 * torch.randn(n), torch.rand(n) * 1e-5
     torch.testing.assert_close(fused[:, 2].sum(), chunked[0, 2])
     assert fused[:, 3].sum() == chunked[0, 3] == 1
     assert fused[:, 5].sum() == chunked[0, 5]
+left, right = torch.randn(n), torch.randn(n).double()
+for other in (None, right):
+    largest, squares = compare.extent(left, other)
+    fused = compare_cuda.extent(left, other)
+    assert float(fused[0]) == largest
+    torch.testing.assert_close(float(fused[1]), squares)
+assert compare_cuda.extent(eager, None)[0] == float("inf") and compare_cuda.extent(answer[9:10], eager[9:10])[0] == float("inf")
+raised = torch.rand(n)
+meant = raised.clone()
+left[17], left[18] = float("nan"), float("inf")
+compare_cuda.raise_to_difference(raised, left, right)
+compare.raise_to_difference(meant, left, right)
+assert torch.equal(raised, meant)
 print("same")
 """
 
@@ -116,3 +129,22 @@ def test_errors_slice_by_slice_follow_the_slices() -> None:
 def test_zero_answers_are_not_blind() -> None:
     eager = torch.cat([torch.zeros(50), torch.full((25,), 1e-6), torch.ones(25)])
     assert compare.floating_error(eager, eager, None, BOUND).blind == 0.25
+
+
+def test_extents_and_raised_changes_are_those_of_every_element() -> None:
+    torch.manual_seed(0)
+    left, right = torch.randn(compare.CACHED_CHUNK + 77), torch.randn(compare.CACHED_CHUNK + 77).double()
+    error = (left.double() - right).abs()
+    largest, squares = compare.extent(left, right)
+    assert largest == float(error.max()) and squares == pytest.approx(float((error * error).sum()), rel=1e-12)
+    assert compare.extent(left)[0] == float(left.abs().max()) and compare.extent(torch.empty(0)) == (0.0, 0.0)
+    change = torch.full_like(left, 0.5)
+    compare.raise_to_difference(change, left, right)
+    assert torch.equal(change, error.float().clamp(min=0.5))
+    for value in (float("nan"), float("inf"), -float("inf")):
+        wrong = left.clone()
+        wrong[-3] = value
+        assert compare.extent(wrong) == (float("inf"), float("inf")) == compare.extent(wrong, right)
+        change = torch.full_like(left, 0.5)
+        compare.raise_to_difference(change, wrong, right)
+        assert float(change[-3]) == 0.5 and torch.equal(change[:-3], error.float().clamp(min=0.5)[:-3])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -22,6 +22,14 @@ from autokernel.executor.slices import by_slice
 SPARE_BYTES = 2 << 30  # beside one set: with less free device memory the judge gives back what its allocator holds unused
 PRECISIONS = {"fp32": None, "fp16": torch.float16, "bf16": torch.bfloat16}  # fp32 leaves the problem as it is
 KEEP_INPUT_BYTES = 1 << 30  # judged sets with larger inputs redraw them from their seed
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """Eager's output on a new draw, complex ones as their parts, and what an answer may be off by (None: nothing, for integers)."""
+
+    eager: Tensor
+    bound: compare.Bound | None
 
 
 class Bench:
@@ -171,19 +179,15 @@ class Bench:
             bound = replace(bound, error=0.0, change=local)
         return compare.floating_error(answer, eager, delta, bound)
 
-    def judge_fresh(self, eager: Tensor, number: int, answer: Tensor) -> compare.ErrorFigures:
-        """Figures of output `number` on a new draw, against eager's own answer."""
-        eager, answer = compare.as_real(eager), compare.as_real(answer)
-        if not eager.is_floating_point():
-            return compare.exact_error(answer, eager, None)
-        return compare.floating_error(answer, eager, None, self.fresh_bound(eager, number))
-
-    def fresh_bound(self, eager: Tensor, number: int) -> compare.Bound:
-        """What `judge_fresh` allows."""
+    def fresh(self, outputs: list[Tensor]) -> list[Fresh]:
+        """What answers on a new draw are compared with, made once for all who answer: eager's own `outputs`."""
         if "own" not in self.oracle.errors:
             self.judged("own", 0)
-        bound = self._bound("own", number, eager, None)
-        return replace(bound, error=0.0, change=self.uneven[number]) if number in self.uneven else bound
+        made = []
+        for number, eager in enumerate(map(compare.as_real, outputs)):
+            bound = self._bound("own", number, eager, None) if eager.is_floating_point() else None
+            made.append(Fresh(eager, replace(bound, error=0.0, change=self.uneven[number]) if bound and number in self.uneven else bound))
+        return made
 
     def _bound(self, kind: str, number: int, eager: Tensor, change: Tensor | None) -> compare.Bound:
         return self.oracle.bound(kind, number, change, self.rules["bound_times_error"], self.rules["bound_ulps"],
@@ -229,16 +233,16 @@ class Bench:
         torch.cuda.empty_cache()
         return self.window(worker, sets, seed, timeout_s)
 
-    def fresh(self, *, worker: WorkerLink, second: bool, count: int, timeout_s: float | None = None) -> dict[str, Any]:
+    def new_draws(self, *, worker: WorkerLink, second: bool, count: int, timeout_s: float | None = None) -> dict[str, Any]:
         """`count` calls on new draws compared with eager (of the second weights where `second`); stops at the first wrong one."""
         oracle = self.second if second and self.second is not None else self.oracle
         worst: list[dict[str, Any]] = []
         for _ in range(count):
             seed = self.next_seed()
             inputs = self.code.draw(seed)
-            expected = oracle.eager(self.oracle.given(inputs), seed)
+            expected = self.fresh(oracle.eager(self.oracle.given(inputs), seed))
             window = self.patient_window(worker, [inputs], seed, timeout_s or self.deadline(1))
-            worst = [plain(self.judge_fresh(e, n, a)) for n, (e, a) in enumerate(zip(expected, window.outputs[0], strict=True))]
+            worst = [plain(judge_fresh(e, answer)) for e, answer in zip(expected, window.outputs[0], strict=True)]
             if not all(figure["within"] for figure in worst):
                 break
         return {"figures": worst, "neutral": oracle.neutral}
@@ -261,7 +265,7 @@ class Bench:
         overwritten = False
         if small:
             alone = self._eager_pair(seeds, sets)
-            overwritten = not all(self.judge_fresh(e, n, a).within for n, (e, a) in enumerate(zip(alone, before[0], strict=True)))
+            overwritten = not all(judge_fresh(e, a).within for e, a in zip(self.fresh(alone), before[0], strict=True))
         spread = 0.0
         for other in seeds[2:]:
             again = run(seeds[0], other) if small else run(seeds[0])
@@ -276,6 +280,14 @@ class Bench:
         inputs = self.code.draw(seed)
         runs = [self.oracle.eager(self.oracle.given(inputs), seed) for _ in range(4)]
         return max(_spread(runs[0], other) for other in runs[1:])
+
+
+def judge_fresh(expected: Fresh, answer: Tensor) -> compare.ErrorFigures:
+    """Figures of an answer on a new draw, against eager's own."""
+    answer = compare.as_real(answer)
+    if expected.bound is None:
+        return compare.exact_error(answer, expected.eager, None)
+    return compare.floating_error(answer, expected.eager, None, expected.bound)
 
 
 def _spread(left: list[Tensor], right: list[Tensor]) -> float:

@@ -107,6 +107,11 @@ class Executor:
         """Facts about this machine, its software and the device."""
         return {**describe(self._hello, self.device), "sandbox": self.nursery.layers.summary, "freeze": self.freezes}
 
+    @property
+    def device_facts(self) -> dict[str, Any]:
+        """What the judge says of its device (Judge.hello)."""
+        return self._hello
+
     def ceilings(self) -> dict[str, Any]:
         """Measured copy and GEMM rates of the device, once a session."""
         if self._ceilings is None:

@@ -126,7 +126,7 @@ class Oracle:
         else:
             moved, centre = [], exact
             made.deltas = [_delta(e, o) for e, o in zip(exact, outputs, strict=True)]
-        if not all(bool(leaf.isfinite().all()) for leaf in (*centre, *outputs) if leaf.is_floating_point()):
+        if not all(math.isfinite(compare.extent(leaf)[0]) for leaf in (*centre, *outputs) if leaf.is_floating_point()):
             made.why_skipped = "the reference is not finite there"
         made.changes = [torch.zeros(o.numel(), device=o.device) if f else None for o, f in zip(outputs, floating, strict=True)]
         for number in range(MOVES):
@@ -135,7 +135,7 @@ class Oracle:
                 break
             for change, o, c, is_float in zip(made.changes, other, centre, floating, strict=True):
                 if change is not None and is_float:
-                    _raise_to_difference(change, o.reshape(-1), c.reshape(-1))
+                    compare.raise_to_difference(change, o, c)
             del other
         if exact is not None:
             made.ieee_rms = self._ieee_rms(inputs, seed, exact, made.deltas)
@@ -236,22 +236,12 @@ def _one_ulp(tensor: Tensor) -> Tensor:
     return torch.nextafter(tensor, direction)
 
 
-def _raise_to_difference(change: Tensor, left: Tensor, right: Tensor) -> None:
-    for start in range(0, change.numel(), compare.CHUNK):
-        part = slice(start, start + compare.CHUNK)
-        moved = (left[part].double() - right[part].double()).abs_().nan_to_num_(nan=0.0, posinf=0.0)
-        torch.maximum(change[part], moved.float(), out=change[part])
-
-
 def _size(tensor: Tensor) -> tuple[float, float]:
     """(largest, rms) absolute value of the finite elements; the others count as zeros."""
-    if not tensor.numel():
-        return 0.0, 0.0
-    norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))  # one pass, where all is finite
-    if not math.isfinite(norm):
-        tensor = tensor.nan_to_num(0.0, 0.0, 0.0)
-        norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
-    return float(torch.linalg.vector_norm(tensor, math.inf)), norm / math.sqrt(tensor.numel())
+    largest, squares = compare.extent(tensor)
+    if not math.isfinite(largest):
+        largest, squares = compare.extent(tensor.nan_to_num(0.0, 0.0, 0.0))
+    return largest, math.sqrt(squares / max(tensor.numel(), 1))
 
 
 def output_rms(output: Tensor) -> float:

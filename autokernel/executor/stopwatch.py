@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from autokernel import compare
 from autokernel.executor import wire
-from autokernel.executor.bench import Bench, plain
+from autokernel.executor.bench import Bench, Fresh, judge_fresh, plain
 from autokernel.executor.faults import LinkFailed
 from autokernel.executor.link import Window, WorkerLink
 
@@ -81,10 +80,10 @@ class Stopwatch:
                 break
         return dict(times)
 
-    def _timed_sets(self, calls: int) -> tuple[int, list[tuple[Any, ...]], list[list[Tensor]]]:
-        seed = self.bench.next_seed()
-        sets = [self.bench.code.draw(seed + call) for call in range(calls)]
-        return seed, sets, [self.bench.oracle.eager(self.bench.oracle.given(given), seed + call) for call, given in enumerate(sets)]
+    def _timed_sets(self, calls: int) -> tuple[int, list[tuple[Any, ...]], list[list[Fresh]]]:
+        bench, seed = self.bench, self.bench.next_seed()
+        sets = [bench.code.draw(seed + call) for call in range(calls)]
+        return seed, sets, [bench.fresh(bench.oracle.eager(bench.oracle.given(given), seed + call)) for call, given in enumerate(sets)]
 
     def _pair(self, sides: list[tuple[str, WorkerLink, WorkerLink]], calls: int) -> dict[str, Any]:
         """One window a side on one fresh set. Where a mapping had to be opened inside one, or memory ran out, the whole pair is
@@ -122,13 +121,13 @@ class Stopwatch:
             with _blaming(not opponent):
                 other.thaw()
 
-    def _check_window(self, window: Window, answers: list[list[Tensor]], link: WorkerLink,
+    def _check_window(self, window: Window, answers: list[list[Fresh]], link: WorkerLink,
                       sets: list[tuple[Any, ...]]) -> dict[str, Any] | None:
         for outputs, expected in zip(window.outputs, answers, strict=True):
-            for number, (answer, eager) in enumerate(zip(outputs, expected, strict=True)):
-                if eager.is_floating_point() and compare.surely_within(answer, eager, self.bench.fresh_bound(eager, number)):
+            for number, (answer, fresh) in enumerate(zip(outputs, expected, strict=True)):
+                if fresh.bound is not None and compare.surely_within(compare.as_real(answer), fresh.eager, fresh.bound):
                     continue
-                error = self.bench.judge_fresh(eager, number, answer)
+                error = judge_fresh(fresh, answer)
                 if not error.within:
                     return {"output": number, "figures": [plain(error)], "changed_input": None}
         changed = None if self.bench.oracle.mutates else link.unchanged(sets)

@@ -38,7 +38,7 @@ def test_the_first_call_finds_what_was_compiled_ahead(tmp_path: Path) -> None:
     with Executor("cuda:0", tmp_path) as executor:
         session = session_for(Task(), quick, executor)
         kernels = session.kernels(candidate)
-        assert executor.compile_ahead(SOFTMAX, kernels, session.facts["form"], executor.machine(), 120)
+        assert executor.compile_ahead(SOFTMAX, kernels, session.facts["form"], executor.device_facts, 120)
         ahead = {path.parent.name for path in kernels.glob("*/*.cubin")}
         made = evaluate(Task(), candidate, rules=quick, executor=executor)
         assert made.accepted, made.reason

@@ -67,7 +67,7 @@ def test_the_reference_is_accepted_at_one(executor: Executor) -> None:
     ("torch.backends.cuda.matmul.allow_tf32 = True\nreturn torch.relu(a @ b)", "smoke", "rms error"),
     ("return torch.relu(a.bfloat16() @ b.bfloat16()).float()", "smoke", "bound"),
     ("key = a.data_ptr()\nif key not in self.kept: self.kept[key] = torch.relu(a @ b)\nreturn self.kept[key].clone()", "stability", "bound"),
-    ("s = torch.cuda.Stream()\nwith torch.cuda.stream(s):\n    torch.cuda._sleep(10**9)\n    y = torch.relu(a @ b)\nreturn y.cpu()", "smoke", "not on cuda"),
+    ("s = torch.cuda.Stream()\nwith torch.cuda.stream(s):\n    torch.cuda._sleep(10**9)\n    y = torch.relu(a @ b)\nreturn y.cpu()", "smoke", "must be on cuda:0"),
     ("return torch.relu(a @ b).t().contiguous().t() * 0", "smoke", "bound"),
     ("return torch.empty(2048, 2048, device='cuda')", "smoke", "NaN"),
     ("torch.cuda._sleep(10**13)\nreturn torch.relu(a @ b)", "smoke", "too slow"),
