@@ -48,6 +48,8 @@ def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Executor]:
     ("(lambda y: y - y.mean(1, keepdim=True))(x.amax(1, keepdim=True))", "torch.rand(64, 32)", "unscorable",
      {"zeros", "a constant", "another input's answer"}),  # a mean over one element
     ("x.argmax(1)", "torch.rand(64, 32)", "scorable", set()),
+    ("(x * x).mean()", "torch.rand(64, 32)", "scorable", set()),  # one number: its own mean is no constant known beforehand
+    ("(x * x).mean().mul(0) + 0.7", "torch.rand(64, 32)", "unscorable", {"a constant", "another input's answer"}),
     ("x @ x.no_such_attribute", "torch.rand(4, 4)", "reference fails", set()),
 ])
 def test_what_passes_without_computing_decides(executor: Executor, body: str, inputs: str, status: str, passing: set[str]) -> None:

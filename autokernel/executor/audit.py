@@ -20,7 +20,9 @@ def audit(bench: Bench, kinds: list[str]) -> dict[str, Any]:
     `blind`: share of the outputs' elements that lie below their own bound, so that zeros would pass there.
     """
     blind, own = bench.blindness(), bench.judged("own", 0)
-    passing = _passing(bench, own, controls(bench, own))
+    seed = bench.next_seed()
+    constants = [_middle(as_real(leaf)) for leaf in bench.oracle.eager(bench.oracle.given(bench.code.draw(seed)), seed)]
+    passing = _passing(bench, own, controls(bench, own, constants))
     survivors, judged = set(passing), ["own"]
     for kind in kinds:
         if not survivors:
@@ -29,18 +31,19 @@ def audit(bench: Bench, kinds: list[str]) -> dict[str, Any]:
         if made.why_skipped:
             continue
         judged.append(kind)
-        survivors &= _passing(bench, made, {name: c for name, c in controls(bench, made).items() if name in survivors})
+        survivors &= _passing(bench, made, {name: c for name, c in controls(bench, made, constants).items() if name in survivors})
     return {"weak": sorted(passing), "unscorable": sorted(survivors), "judged": judged, "oracle": bench.oracle.why_eager or "fp64",
             "blind": blind}
 
 
-def controls(bench: Bench, made: InputSet) -> dict[str, list[Tensor]]:
-    """Answers that take no work: zeros, one constant, another input's answer, an input itself where one has the output's form."""
+def controls(bench: Bench, made: InputSet, constants: list[float]) -> dict[str, list[Tensor]]:
+    """Answers that take no work: zeros, another input's answer, an input itself where one has the output's form, and one constant an
+    output, the same on all kinds of inputs: it comes from none of the sets that it is tried on."""
     inputs = made.inputs if made.inputs is not None else bench.code.draw_kind(made.kind, made.seed)
     other_seed = bench.next_seed()
     answers = {
         "zeros": [torch.zeros_like(leaf) for leaf in made.outputs],
-        "a constant": [torch.full_like(leaf, _middle(leaf)) for leaf in made.outputs],
+        "a constant": [torch.full_like(leaf, value) for leaf, value in zip(made.outputs, constants, strict=True)],
         "another input's answer": [as_real(o) for o in bench.oracle.eager(bench.code.draw_kind(made.kind, other_seed), other_seed)],
     }
     like = [leaf for leaf in tensors(inputs) if leaf.shape == made.outputs[0].shape and leaf.dtype == made.outputs[0].dtype]

@@ -1,0 +1,188 @@
+# L1/34 34_InstanceNorm: 1.322x eager (1.288 to 1.583); 0.9661x compile (0.9031 to 0.9926)
+# Rules strict/2, precision ieee-grade, candidate 690d14d8ef754abd83a6f19cdb80691a9a0deebd3bb5a27126e220e98e1f91e0
+# Machine: capability 9.0, cpus 16, cuda 13.0, device cuda:0 NVIDIA H200, device_name NVIDIA H200, driver 580.159.04, freeze group, l2_bytes 62914560, memory_bytes 150109880320, python 3.12.3, sandbox namespaces, hiding, seccomp, groups, limits; no group for memory, pids, cpuset (no control group hands it down to this process), threads 16, torch 2.11.0+cu130, triton 3.6.0
+# Judged 2026-11-30T05:35:18+00:00 by AutoKernel 0.1.0. Repeat with:
+#   autokernel kb eval L1/34 runs/L1-h200-a/winners/L1_34.py --source kernelbench/data
+
+"""Instance norm, one plane split over programs."""
+
+from __future__ import annotations
+
+import math
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+import torch.nn as nn
+
+SHAPE = {'kind': 'instance', 'groups': 1, 'eps': 1e-05, 'momentum': 0.1}
+PARAMS = {'tile': 16384, 'num_warps': 8}
+
+
+@triton.jit
+def whole_kernel(
+    x, w, b, y, GROUPS: tl.constexpr, CHANNELS: tl.constexpr, N: tl.constexpr, PLANE: tl.constexpr, EPS: tl.constexpr,
+    WEIGHT: tl.constexpr, BIAS: tl.constexpr, WIDE: tl.constexpr, BLOCK_N: tl.constexpr,
+):
+    """One contiguous group of N elements, CHANNELS channels of PLANE elements each."""
+    pid = tl.program_id(0)
+    base = pid.to(tl.int64) * N if WIDE else pid * N
+    n = tl.arange(0, BLOCK_N)
+    mask = n < N
+    v = tl.load(x + base + n, mask=mask, other=0.0).to(tl.float32)
+    v = tl.where(mask, v - tl.sum(v, 0) / N, 0.0)
+    r = v * (1.0 / tl.sqrt_rn(tl.sum(v * v, 0) / N + EPS))
+    channel = (pid % GROUPS) * CHANNELS + n // PLANE
+    if WEIGHT:
+        r = r * tl.load(w + channel, mask=mask, other=0.0).to(tl.float32)
+    if BIAS:
+        r = r + tl.load(b + channel, mask=mask, other=0.0).to(tl.float32)
+    tl.store(y + base + n, r.to(y.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def parts_kernel(
+    x, means, squares, PLANES: tl.constexpr, PLANE: tl.constexpr, CHUNK: tl.constexpr, SPLITS: tl.constexpr, WIDE: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr,
+):
+    """(mean, sum of squared deviations) of one chunk of BLOCK_P planes, into (PLANES, SPLITS); each tile element runs Welford's."""
+    plane = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
+    split = tl.program_id(1)
+    base = plane.to(tl.int64) * PLANE if WIDE else plane * PLANE
+    mean = tl.zeros([BLOCK_P, BLOCK_N], tl.float32)
+    square = tl.zeros([BLOCK_P, BLOCK_N], tl.float32)
+    count = tl.zeros([BLOCK_P, BLOCK_N], tl.float32)
+    seen = 0.0
+    for start in range(0, CHUNK, BLOCK_N):
+        n = split * CHUNK + start + tl.arange(0, BLOCK_N)
+        mask = (plane < PLANES)[:, None] & (n < PLANE)[None, :]
+        v = tl.load(x + base[:, None] + n[None, :], mask=mask, other=0.0).to(tl.float32)
+        seen += 1.0
+        delta = v - mean
+        moved = mean + delta * (1.0 / seen)
+        square = tl.where(mask, square + delta * (v - moved), square)
+        mean = tl.where(mask, moved, mean)
+        count = tl.where(mask, seen, count)
+    center = tl.sum(mean * count, 1) / tl.maximum(tl.sum(count, 1), 1.0)
+    away = mean - center[:, None]
+    tl.store(means + plane * SPLITS + split, center, mask=plane < PLANES)
+    tl.store(squares + plane * SPLITS + split, tl.sum(square + count * away * away, 1), mask=plane < PLANES)
+
+
+@triton.jit
+def combine_kernel(
+    means, squares, centers, scales, running_mean, running_var,
+    INNER: tl.constexpr, OUTER: tl.constexpr, JUMP: tl.constexpr, SPLITS: tl.constexpr, CHUNK: tl.constexpr, PLANE: tl.constexpr,
+    EPS: tl.constexpr, MOMENTUM: tl.constexpr, RUNNING: tl.constexpr, BLOCK: tl.constexpr,
+):
+    """One group's mean and 1 / sqrt(var + eps). Its parts: OUTER runs, JUMP apart, of INNER parts, from group * INNER on."""
+    group = tl.program_id(0)
+    PARTS: tl.constexpr = INNER * OUTER
+    ELEMENTS: tl.constexpr = (INNER // SPLITS) * OUTER * PLANE
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, PARTS, BLOCK):
+        p = start + tl.arange(0, BLOCK)
+        slot = (p // INNER) * JUMP + group * INNER + p % INNER
+        count = tl.minimum(PLANE - (p % SPLITS) * CHUNK, CHUNK).to(tl.float32)
+        total += tl.load(means + slot, mask=p < PARTS, other=0.0) * count
+    center = tl.sum(total, 0) / ELEMENTS
+    square = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, PARTS, BLOCK):
+        p = start + tl.arange(0, BLOCK)
+        slot = (p // INNER) * JUMP + group * INNER + p % INNER
+        count = tl.minimum(PLANE - (p % SPLITS) * CHUNK, CHUNK).to(tl.float32)
+        away = tl.load(means + slot, mask=p < PARTS, other=0.0) - center
+        square += tl.where(p < PARTS, tl.load(squares + slot, mask=p < PARTS, other=0.0) + count * away * away, 0.0)
+    deviation = tl.sum(square, 0)
+    tl.store(centers + group, center)
+    tl.store(scales + group, 1.0 / tl.sqrt_rn(deviation / ELEMENTS + EPS))
+    if RUNNING:
+        kept_mean = tl.load(running_mean + group) * (1.0 - MOMENTUM)
+        kept_var = tl.load(running_var + group) * (1.0 - MOMENTUM)
+        tl.store(running_mean + group, kept_mean + MOMENTUM * center)
+        tl.store(running_var + group, kept_var + MOMENTUM * deviation / (ELEMENTS - 1))
+
+
+@triton.jit
+def apply_kernel(
+    x, w, b, y, centers, scales, PLANES: tl.constexpr, PLANE: tl.constexpr, ALL: tl.constexpr, BATCH: tl.constexpr,
+    CHANNELS: tl.constexpr, WEIGHT: tl.constexpr, BIAS: tl.constexpr, WIDE: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr,
+):
+    """Normalise one block of BLOCK_P planes, the last first; a plane's group is its channel (BATCH) or plane // CHANNELS."""
+    plane = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_P + tl.arange(0, BLOCK_P)
+    n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    inside = plane < PLANES
+    group = plane % ALL if BATCH else plane // CHANNELS
+    scale = tl.load(scales + group, mask=inside, other=0.0)
+    center = tl.load(centers + group, mask=inside, other=0.0)
+    base = plane.to(tl.int64) * PLANE if WIDE else plane * PLANE
+    offsets = base[:, None] + n[None, :]
+    mask = inside[:, None] & (n < PLANE)[None, :]
+    v = (tl.load(x + offsets, mask=mask, other=0.0).to(tl.float32) - center[:, None]) * scale[:, None]
+    if WEIGHT:
+        v = v * tl.load(w + plane % ALL, mask=inside, other=0.0).to(tl.float32)[:, None]
+    if BIAS:
+        v = v + tl.load(b + plane % ALL, mask=inside, other=0.0).to(tl.float32)[:, None]
+    tl.store(y + offsets, v.to(y.dtype.element_ty), mask=mask, eviction_policy="evict_first")
+
+
+def run(
+    x: torch.Tensor,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    running_mean: torch.Tensor | None = None,
+    running_var: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Normalise (N, C, ...) by the statistics of SHAPE["kind"]: "group", "instance" or "batch" (this batch's, as in training).
+
+    `weight` and `bias` are (C,). `running_mean` and `running_var` (C,) are updated in place for "batch" if both are given.
+    Same shape and dtype as `x`, computed in float32.
+    """
+    x = x.contiguous()
+    y = torch.empty_like(x)
+    if x.numel() == 0:
+        return y
+    samples, channels, plane = x.shape[0], x.shape[1], math.prod(x.shape[2:])
+    batch = SHAPE["kind"] == "batch"
+    per_group = 1 if SHAPE["kind"] != "group" else channels // SHAPE["groups"]
+    w, b = (x if p is None else p.contiguous() for p in (weight, bias))
+    has, wide, tile, warps = (weight is not None, bias is not None), x.numel() > 2**31 - 2**20, PARAMS["tile"], PARAMS["num_warps"]
+    if not batch and per_group * plane <= tile:
+        n = per_group * plane
+        whole_kernel[(x.numel() // n,)](
+            x, w, b, y, channels // per_group, per_group, n, plane, SHAPE["eps"], *has, wide, triton.next_power_of_2(n), num_warps=warps
+        )
+        return y
+    planes = samples * channels
+    block_n = min(tile, triton.next_power_of_2(plane))
+    block_p = min(max(1, tile // 4 // block_n), 64, triton.next_power_of_2(planes))
+    chunk = triton.cdiv(triton.cdiv(plane, max(1, min(16, 2112 // planes))), block_n) * block_n
+    splits = triton.cdiv(plane, chunk)
+    groups = channels if batch else planes // per_group
+    means, squares = torch.empty(2, planes, splits, dtype=torch.float32, device=x.device)
+    centers, scales = torch.empty(2, groups, dtype=torch.float32, device=x.device)
+    parts_kernel[(triton.cdiv(planes, block_p), splits)](
+        x, means, squares, planes, plane, chunk, splits, wide, block_p, block_n, num_warps=warps
+    )
+    inner, outer = (splits, samples) if batch else (splits * per_group, 1)
+    updated = batch and running_mean is not None and running_var is not None
+    combine_kernel[(groups,)](
+        means, squares, centers, scales, running_mean if updated else means, running_var if updated else means,
+        inner, outer, channels * splits, splits, chunk, plane, SHAPE["eps"], SHAPE["momentum"], updated,
+        min(1024, triton.next_power_of_2(inner * outer)), num_warps=4,
+    )
+    apply_kernel[(triton.cdiv(planes, block_p), triton.cdiv(plane, block_n))](
+        x, w, b, y, centers, scales, planes, plane, channels, batch, per_group, *has, wide, block_p, block_n, num_warps=warps
+    )
+    return y
+
+
+class ModelNew(nn.Module):
+    """Instance norm, one plane split over programs."""
+
+    def __init__(self, num_features: int):
+        super(ModelNew, self).__init__()
+        self.inorm = nn.InstanceNorm2d(num_features=num_features)
+
+    def forward(self, x):
+        return run(x)
