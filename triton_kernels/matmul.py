@@ -7,6 +7,9 @@ larger. float16 and bfloat16 accumulate in float32.
 `prepare` "split" writes the bfloat16 parts of A and B once, side by side along K, so that the product is one of bfloat16 matrices with
 K three or six times as long: worth two small passes where M and N are large. "pad" copies matrices whose rows are not a multiple of 16
 bytes, which could be loaded only four bytes at a time.
+
+A tensor core cuts what it adds off at its accumulator's last bit, always towards zero, so that a sum of thousands of positive products
+comes out too small. `flush` ends the sum every so many products along K and adds it up outside, rounded.
 """
 
 from __future__ import annotations
@@ -22,12 +25,13 @@ OP = "matmul"
 SHAPE = {"triangular": None, "triangular_inputs": False}  # "lower", "upper": output masked; inputs too: K outside is skipped
 PARAMS = {
     "block_m": 128, "block_n": 128, "block_k": 64, "group_m": 8, "split_k": 0, "num_warps": 8, "num_stages": 3, "precision": "bf16x3",
-    "prepare": "split",
-}  # split_k 0: chosen by the shape
+    "prepare": "split", "flush": 0,
+}  # split_k 0: chosen by the shape; flush 0: never
 SPACE = {
     "block_m": [32, 64, 128, 256], "block_n": [32, 64, 128, 256], "block_k": [16, 32, 64, 128],
     "group_m": [1, 4, 8, 16], "split_k": [0, 1, 2, 4, 8, 16, 32, 64, 128], "num_warps": [4, 8], "num_stages": [2, 3, 4, 5],
     "precision": ["bf16x3", "bf16x6", "tf32x3", "ieee"], "prepare": ["none", "pad", "split"],
+    "flush": [0, 1024, 2048, 4096],
 }
 PARTS = {"bf16x3": 3, "bf16x6": 6}
 LAUNCHED = {}
@@ -105,12 +109,35 @@ def prepare_kernel(
 
 
 @triton.jit
+def summed(
+    a_at, b_at, rm, rn, rk, first, last, K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, SAK: tl.constexpr, SBK: tl.constexpr,
+    PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """A tile's products over K from `first` to before `last`, from the tiles at `a_at` and `b_at` on."""
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(first, last, BLOCK_K):
+        # a mask that cannot bite is left out, for each side apart: an even shape loads without any
+        if K % BLOCK_K == 0:
+            a_mask = None if ROWS % BLOCK_M == 0 else (rm < ROWS)[:, None]
+            b_mask = None if COLUMNS % BLOCK_N == 0 else (rn < COLUMNS)[None, :]
+        else:
+            a_mask = (rk < K - k)[None, :] if ROWS % BLOCK_M == 0 else (rm < ROWS)[:, None] & (rk < K - k)[None, :]
+            b_mask = (rk < K - k)[:, None] if COLUMNS % BLOCK_N == 0 else (rk < K - k)[:, None] & (rn < COLUMNS)[None, :]
+        left = tl.load(a_at, mask=a_mask, other=None if a_mask is None else 0.0)
+        right = tl.load(b_at, mask=b_mask, other=None if b_mask is None else 0.0)
+        acc = tl.dot(left, right, acc, input_precision=PRECISION)
+        a_at += BLOCK_K * SAK
+        b_at += BLOCK_K * SBK
+    return acc
+
+
+@triton.jit
 def matmul_kernel(
     a, b, bias, e1, e2, e3, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     SAB: tl.constexpr, SAM: tl.constexpr, SAK: tl.constexpr, SBB: tl.constexpr, SBK: tl.constexpr, SBN: tl.constexpr,
     BIAS: tl.constexpr, TRIANGULAR: tl.constexpr, TRIANGULAR_INPUTS: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, SPLIT_K: tl.constexpr,
-    CHUNK: tl.constexpr, BATCH: tl.constexpr,
+    CHUNK: tl.constexpr, BATCH: tl.constexpr, FLUSH: tl.constexpr,
     D1: tl.constexpr, A1: tl.constexpr, D2: tl.constexpr, A2: tl.constexpr, D3: tl.constexpr, A3: tl.constexpr,
 ):
     """One (BLOCK_M, BLOCK_N) tile of one batch over K chunk program_id(1); SPLIT_K > 1 writes parts (SPLIT_K, BATCH, M, N).
@@ -150,20 +177,15 @@ def matmul_kernel(
     wide_first = first.to(tl.int64) if WIDE else first
     a_at = a + batch.to(tl.int64) * SAB + wide_m[:, None] * SAM + (wide_first + rk)[None, :] * SAK
     b_at = b + batch.to(tl.int64) * SBB + (wide_first + rk)[:, None] * SBK + wide_n[None, :] * SBN
-    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-    for k in range(first, last, BLOCK_K):
-        # a mask that cannot bite is left out, for each side apart: an even shape loads without any
-        if K % BLOCK_K == 0:
-            a_mask = None if ROWS % BLOCK_M == 0 else (rm < ROWS)[:, None]
-            b_mask = None if COLUMNS % BLOCK_N == 0 else (rn < COLUMNS)[None, :]
-        else:
-            a_mask = (rk < K - k)[None, :] if ROWS % BLOCK_M == 0 else (rm < ROWS)[:, None] & (rk < K - k)[None, :]
-            b_mask = (rk < K - k)[:, None] if COLUMNS % BLOCK_N == 0 else (rk < K - k)[:, None] & (rn < COLUMNS)[None, :]
-        left = tl.load(a_at, mask=a_mask, other=None if a_mask is None else 0.0)
-        right = tl.load(b_at, mask=b_mask, other=None if b_mask is None else 0.0)
-        acc = tl.dot(left, right, acc, input_precision=PRECISION)
-        a_at += BLOCK_K * SAK
-        b_at += BLOCK_K * SBK
+    if FLUSH == 0:
+        acc = summed(a_at, b_at, rm, rn, rk, first, last, K, ROWS, COLUMNS, SAK, SBK, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K)
+    else:
+        acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for start in range(first, last, FLUSH):
+            end = tl.minimum(start + FLUSH, last)
+            acc += summed(a_at, b_at, rm, rn, rk, start, end, K, ROWS, COLUMNS, SAK, SBK, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K)
+            a_at += FLUSH * SAK
+            b_at += FLUSH * SBK
     inside = (rm < M)[:, None] & (rn < N)[None, :]
     slot = split.to(tl.int64) * BATCH + batch
     at = c + slot * M * N + wide_m[:, None] * N + wide_n[None, :]
@@ -308,7 +330,8 @@ def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, *ext
     launch(
         matmul_kernel, (tiles, splits, 1), a, b, more, *lent, sums, m, n, k, rows, columns, *a.stride(), *b.stride(),
         bias is not None, SHAPE["triangular"], SHAPE["triangular_inputs"], precision, max(m * n, reaches(a), reaches(b)) > 2**31 - 2**24,
-        block_m, block_n, block_k, PARAMS["group_m"], splits, chunk, batch, *steps, num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
+        block_m, block_n, block_k, PARAMS["group_m"], splits, chunk, batch, PARAMS["flush"] if PARAMS["flush"] < chunk else 0, *steps,
+        num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
     )
     if splits > 1:
         block = min(256, triton.next_power_of_2(c.numel()))
