@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from autokernel.errors import UsageError
+from autokernel.errors import JudgeDied, UsageError
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import ProblemFault
 from autokernel.rules import STRICT, Rules
@@ -53,11 +53,14 @@ def audit_problem(problem: ProblemLike, executor: Executor, rules: Rules = STRIC
     try:
         session = Session(executor, problem, rules)
         found = session.audited(rules)
+    except JudgeDied as death:
+        seconds = round(time.monotonic() - start, 2)
+        return Audit(problem.uid, problem.hash, rules.label, "reference fails", reason=str(death), seconds=seconds)
     except ProblemFault as fault:
         status = fault.kind if fault.kind in STATUSES else "reference fails"
         return Audit(problem.uid, problem.hash, rules.label, status, reason=fault.message, seconds=round(time.monotonic() - start, 2))
     finally:
-        if session is not None:
+        if session is not None and session.alive:
             session.close()
     weak = found["weak"] or found["blind"] > rules.blind_share
     status = "unscorable" if found["unscorable"] else "weak" if weak else "scorable"

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from autokernel.machine import cpu_name, package_version
+from autokernel.machine import cpu_name, memory_bytes, package_version
 from autokernel.sandbox import layers as sandbox
 
 PACKAGES = ("torch", "triton", "numpy", "pyarrow", "datasets", "huggingface_hub", "kernels", "optuna", "pybind11")
@@ -161,13 +161,12 @@ def _read_word(libc: ctypes.CDLL, pid: int, word: ctypes.Array[ctypes.c_char]) -
 
 
 def _machine() -> dict[str, str | int | float]:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "system": platform.platform(),
         "python": platform.python_version(),
         "cpu": cpu_name(),
         "cpus": len(os.sched_getaffinity(0)),
-        "memory_gb": round(memory / 1e9, 1),
+        "memory_gb": round(memory_bytes() / 1e9, 1),
     }
 
 

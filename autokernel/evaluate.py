@@ -13,7 +13,7 @@ from typing import Any
 from autokernel import gate, measure, performance
 from autokernel.errors import JudgeDied
 from autokernel.executor.broker import Executor
-from autokernel.executor.faults import COMPILE_BASELINE, DOES_NOT_FIT, ProblemFault, WorkerFault
+from autokernel.executor.faults import COMPILE_BASELINE, DOES_NOT_FIT, REFERENCE_FAILS, ProblemFault, WorkerFault
 from autokernel.executor.nursery import WorkerHandle
 from autokernel.judged_calls import JudgedCalls
 from autokernel.records import INCUMBENT_FAILS, UNSCORABLE, WEAK, Candidate, Comparison, Evaluation, Verdict
@@ -36,7 +36,9 @@ def evaluate(problem: ProblemLike, candidate: Candidate, *, rules: Rules, execut
     for attempt in range(2):
         try:
             return run.judge(incumbent, against)
-        except JudgeDied:
+        except JudgeDied as death:
+            if attempt == 1 and not run.began:
+                return run.refused("problem", f"{REFERENCE_FAILS}: twice {death}")
             if attempt == 1:
                 return run.refused("smoke", "kills the judge: the trusted process died twice while this candidate was attached")
         except _NoRoom as found:
@@ -96,6 +98,7 @@ class _Run:
         self.answers: list[Mapping[str, Any]] = []
         self.log = ""
         self.session: Session | None = None
+        self.began = False  # the candidate's code may have run beside the judge
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
@@ -108,7 +111,7 @@ class _Run:
 
     def judge(self, incumbent: Candidate | None, against: Sequence[str]) -> Evaluation:
         """All stages in order; the first refusal ends it."""
-        self.verdicts, self.comparisons, self.labels, self.answers = [], [], [], []
+        self.verdicts, self.comparisons, self.labels, self.answers, self.began = [], [], [], [], False
         try:
             with self.timed("problem"):
                 session = self.session = session_for(self.problem, self.rules, self.executor)
@@ -130,6 +133,7 @@ class _Run:
             with self.timed("alone"):
                 for name, other in opponents.items():
                     session.alone(name, other, reuse=not self.rules.second_process)
+            self.began = True
             with self.timed("start"):
                 worker = session.start(self.candidate, artifact)
             refusal = self._gate(session, worker, artifact) or self._measure(session, worker, opponents)

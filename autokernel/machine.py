@@ -19,6 +19,16 @@ def has_gpu() -> bool:
     return Path("/dev/nvidia0").exists() and os.environ.get("CUDA_VISIBLE_DEVICES", "0") not in ("", "-1")
 
 
+def memory_bytes() -> int:
+    """This machine's memory, or what the control group around this process may use of it."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        allowed = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+    except OSError:
+        return physical
+    return min(physical, int(allowed)) if allowed.isdigit() else physical
+
+
 def cache_folder() -> Path:
     """Where builds and drawn inputs are kept between commands: AUTOKERNEL_CACHE_DIR, else `autokernel` in the user's cache folder."""
     named = os.environ.get("AUTOKERNEL_CACHE_DIR")

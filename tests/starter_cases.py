@@ -302,7 +302,7 @@ def products() -> list[Case]:
         Case("transposed views", "matmul", lambda: [randn(47, 33).t(), randn(19, 47).t()], torch.matmul, params=small, scale=8),
         Case("split K", "matmul", some((20, 100), (100, 19), (19,)), lambda a, b, c: a @ b + c, params=small | {"split_k": 3}, scale=16),
         Case("sums ended", "matmul", some((20, 300), (300, 19)), torch.matmul, params=small | {"flush": 64}, scale=32),
-        Case("sums ended, split K", "matmul", some((20, 300), (300, 19)), torch.matmul, params=small | {"flush": 64, "split_k": 2}, scale=32),
+        Case("sums ended, split", "matmul", some((20, 300), (300, 19)), torch.matmul, params=small | {"flush": 64, "split_k": 2}, scale=32),
         Case("in the loop", "matmul", some((33, 47), (47, 19)), torch.matmul, params=small | {"prepare": "none"}, scale=8),
         Case("odd rows padded", "matmul", some((33, 47), (47, 19)), torch.matmul, params=small | {"prepare": "pad"}, scale=8),
         Case("split K by itself", "matmul", some((2, 20, 2100), (2100, 19)), torch.matmul, params=small | {"block_k": 64}, scale=64),

@@ -60,6 +60,16 @@ def test_what_passes_without_computing_decides(executor: Executor, body: str, in
         assert found.output_bytes > 0 and found.oracle == "fp64"
 
 
+def test_a_problem_that_does_not_fit_says_what_it_needs_and_the_next_is_judged(tmp_path: Path) -> None:
+    with Executor("cpu", tmp_path, memory_gb=4.0) as small:
+        large = audit_problem(Task("L1/1", "large", TEXT.format(body="x + 1", inputs="torch.rand(1500, 1000000)")), small)
+        assert large.status == "does not fit" and "6000000000 bytes" in large.reason, large
+        middling = audit_problem(Task("L1/2", "middling", TEXT.format(body="x + 1", inputs="torch.rand(150, 1000000)")), small)
+        assert middling.status == "does not fit" and "inputs take 0.6 GB, its outputs 0.6 GB" in middling.reason, middling
+        assert small.generation == 0  # nobody had to be killed
+        assert audit_problem(Task("L1/3", "small", TEXT.format(body="x * 2", inputs="torch.randn(64, 32)")), small).status == "scorable"
+
+
 @pytest.mark.slow
 def test_the_command_writes_a_line_a_problem_and_does_none_twice(tmp_path: Path) -> None:
     out = tmp_path / "audit.jsonl"

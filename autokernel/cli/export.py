@@ -93,7 +93,7 @@ def license_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
 @device_option
 @against_option("eager")
 @click.option("--seed", type=click.IntRange(min=0), help="Makes drawn inputs repeatable; without it they are secret.")
-@click.option("--memory-gb", type=click.FloatRange(min=0, min_open=True), help="Memory the problems may take.")
+@click.option("--memory-gb", type=click.FloatRange(min=0, min_open=True), help="Judge as if the device had this much memory.")
 @json_option
 def export_kernel(**options: Any) -> int:
     """Write winners as a Hub kernel that `kernels` loads, and prove it: loaded back in a fresh process, judged again, only then written.

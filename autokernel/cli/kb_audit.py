@@ -18,7 +18,7 @@ from autokernel.cli.options import build_store, chosen_device, device_option, id
 @device_option
 @rules_option
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="JSON lines, one a problem; what it holds is not done again.")
-@click.option("--memory-gb", type=click.FloatRange(min=0, min_open=True), help="Memory the problems may take.")
+@click.option("--memory-gb", type=click.FloatRange(min=0, min_open=True), help="Judge as if the device had this much memory.")
 @json_option
 def audit_level(level: int, problems: tuple[int, ...] | None, source: str, device: str | None, rules: str, out: Path | None,
                 memory_gb: float | None, as_json: bool) -> int:

@@ -121,7 +121,8 @@ def backend_option(command: Command) -> Command:
 
 def resource_options(command: Command) -> Command:
     """--seed, --timeout, --memory-gb."""
-    command = click.option("--memory-gb", type=click.FloatRange(min=0, min_open=True), help="Memory the problems may take.")(command)
+    command = click.option("--memory-gb", type=click.FloatRange(min=0, min_open=True),
+                           help="Judge as if the device had this much memory.")(command)
     command = click.option("--timeout", type=click.FloatRange(min=0, min_open=True),
                            metavar="SECONDS", help="Cut the candidate's deadlines (build, import, first call) to this.")(command)
     return click.option("--seed", type=click.IntRange(min=0), help="Makes drawn inputs repeatable; without it they are secret.")(command)

@@ -20,9 +20,10 @@ from autokernel.executor import control, families, wire
 from autokernel.executor.faults import DEADLINE, DOES_NOT_FIT, REFERENCE_FAILS, ProblemFault, WorkerFault
 from autokernel.executor.nursery import JUDGE_TRITON, START_S, Nursery, WorkerHandle
 from autokernel.executor.service import Service
-from autokernel.machine import describe
+from autokernel.machine import describe, memory_bytes
 
 OWN_CORE_FROM = 8  # from this many processors on, one is the judge's and the broker's alone
+JUDGE_SHARE = 0.7  # of the machine's memory, where the device is the machine: the rest is for the workers
 GRACE_S = 20.0  # for the judge to notice that a worker was killed
 
 
@@ -59,7 +60,7 @@ class Executor:
         self.store.mkdir(parents=True, exist_ok=True)
         self._start_judge()  # imports torch while the zygote does
         self.nursery.open()
-        self._hello = self._ask("hello", START_S)
+        self._hello = self._greet()
         without = self.nursery.settle(self._try_worker)
         self.freezes = "signals" if "freezer" in without or not self.nursery.layers.groups else "group"
         self.nursery.warm_spare()
@@ -97,6 +98,13 @@ class Executor:
             self._judge = None
         self.nursery.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _greet(self) -> dict[str, Any]:
+        """Have the judge say what it is, and keep to its share of the memory."""
+        memory = None if self.memory_gb is None else int(self.memory_gb * 1e9)
+        if self.device == "cpu":
+            memory = int(JUDGE_SHARE * min(memory_bytes(), memory or memory_bytes()))
+        return self._ask("hello", START_S, memory_bytes=memory)
 
     def _start_judge(self) -> None:
         # its idle threads must not spin on the workers' cores; its kernels are compiled once for all runs
@@ -166,7 +174,7 @@ class Executor:
         for worker in list(self.nursery.workers.values()):  # all were attached to the judge that is gone
             self.nursery.bury(worker)
         self._start_judge()
-        self._hello = self._ask("hello", START_S)
+        self._hello = self._greet()
 
     def open_problem(self, source: str, name: str, rules: dict[str, Any], deadline_s: float) -> dict[str, Any]:
         """Have the judge run a problem's code; its facts. Raises ProblemFault."""

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from autokernel.executor import neutral
+from autokernel.executor.faults import out_of_memory
 from autokernel.executor.precision import cast_model
 
 
@@ -90,9 +91,9 @@ class ProblemCode:
                 with torch.device(self.device):
                     inputs = self.get_inputs()
                 return tuple(map_tensors(inputs, self._here))
-            except torch.cuda.OutOfMemoryError:
-                raise
-            except Exception:  # a problem that names the CPU itself; drawn there and moved, which facts() reports
+            except Exception as error:  # a problem that names the CPU itself; drawn there and moved, which facts() reports
+                if out_of_memory(error):
+                    raise
                 self.moved = True
                 torch.manual_seed(seed)
         return tuple(map_tensors(self.get_inputs(), self._here))

@@ -41,3 +41,8 @@ class ProblemFault(Exception):
         super().__init__(message)
         self.kind = kind
         self.message = message
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether Python, CUDA or torch's allocator for the CPU lacked memory; the last raises an ordinary RuntimeError."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in str(error)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import resource
 import signal
 import socket
 import sys
@@ -15,12 +16,13 @@ from typing import Any
 
 import torch
 
-from autokernel.executor import audit, ceilings, control, wire
+from autokernel.executor import audit, ceilings, control, cuda_driver, wire
 from autokernel.executor.bench import Bench
 from autokernel.executor.draws import ProblemFailed
-from autokernel.executor.faults import LinkFailed
+from autokernel.executor.faults import DOES_NOT_FIT, LinkFailed, out_of_memory
 from autokernel.executor.link import WorkerLink
 from autokernel.executor.stopwatch import Stopwatch
+from autokernel.sandbox.limits import limit
 
 PR_SET_PDEATHSIG = 1
 
@@ -34,8 +36,9 @@ class Judge:
         self.bench: Bench | None = None
         self.stopwatch: Stopwatch | None = None
 
-    def hello(self) -> dict[str, Any]:
-        """Facts about this process's software and device."""
+    def hello(self, *, memory_bytes: int | None) -> dict[str, Any]:
+        """Facts about this process's software and device. On the CPU `memory_bytes` is what this process may take, on a GPU what the
+        device is to have: this process takes the rest and leaves it unused. None leaves the device as it is."""
         facts: dict[str, Any] = {"torch": torch.__version__, "threads": torch.get_num_threads(), "device": str(self.device)}
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
@@ -43,7 +46,17 @@ class Judge:
             shape = torch.cuda.get_device_properties(self.device)
             facts |= {"device_name": shape.name, "capability": f"{shape.major}.{shape.minor}", "memory_bytes": shape.total_memory,
                       "l2_bytes": shape.L2_cache_size, "sm_count": shape.multi_processor_count, "cuda": torch.version.cuda}
+            if memory_bytes is not None:
+                facts["memory_bytes"] = min(memory_bytes, shape.total_memory)
+                self._take_all_but(memory_bytes)
+        elif memory_bytes is not None:
+            limit(resource.RLIMIT_DATA, memory_bytes)
         return facts
+
+    def _take_all_but(self, memory_bytes: int) -> None:
+        free, _ = torch.cuda.mem_get_info(self.device)
+        if free > memory_bytes:
+            cuda_driver.allocate(free - memory_bytes)
 
     def open(self, *, source: str, name: str, seed: int, rules: dict[str, Any]) -> dict[str, Any]:
         """Run a problem's code and learn its facts; forgets the problem before."""
@@ -103,11 +116,20 @@ class Judge:
             return {"ok": False, "who": "worker", "kind": error.kind, "message": error.message, "opponent": error.opponent}
         except ProblemFailed as error:
             return {"ok": False, "who": "problem", "kind": "failed", "message": str(error)}
-        except torch.cuda.OutOfMemoryError as error:
-            torch.cuda.empty_cache()
-            return {"ok": False, "who": "problem", "kind": "does not fit", "message": str(error).splitlines()[0]}
         except Exception as error:  # the problem's own code may raise anything
+            if out_of_memory(error):
+                gc.collect()
+                if self.device.type == "cuda":
+                    torch.cuda.empty_cache()
+                return {"ok": False, "who": "problem", "kind": DOES_NOT_FIT, "message": self._what_is_needed(error)}
             return {"ok": False, "who": "problem", "kind": "failed", "message": f"{type(error).__name__}: {error}"}
+
+    def _what_is_needed(self, error: Exception) -> str:
+        said = (str(error).splitlines() or ["out of memory"])[0]
+        if self.bench is None:
+            return said
+        return (f"{said} (a call's inputs take {self.bench.input_bytes / 1e9:.3g} GB, its outputs {self.bench.output_bytes / 1e9:.3g} GB, "
+                "and float64 answers twice that)")
 
     def _make_room(self, order: str, needed: list[WorkerLink]) -> None:
         """Before a judged call on a large problem, idle workers give their memory back: the float64 oracle needs it."""

@@ -17,6 +17,7 @@ from torch import Tensor
 from autokernel import compare
 from autokernel.executor import wire
 from autokernel.executor.draws import ProblemCode, ProblemFailed, map_tensors, tensors
+from autokernel.executor.faults import out_of_memory
 from autokernel.executor.precision import default_dtype
 
 MOVES = 2  # draws of one-ulp moves
@@ -102,8 +103,10 @@ class Oracle:
         for attempt in range(3):
             try:
                 return self._judged_set(kind, seed)
-            except torch.cuda.OutOfMemoryError as error:
-                message = str(error).splitlines()[0][:120]
+            except Exception as error:
+                if not out_of_memory(error):
+                    raise
+                message = (str(error).splitlines() or ["out of memory"])[0][:120]
                 if attempt == 1 and kind != "own":
                     return InputSet(kind, seed, None, [], why_skipped=f"float64 does not fit: {message}")
                 if attempt == 1:
@@ -161,9 +164,9 @@ class Oracle:
             if signature != self.signature:
                 raise ProblemFailed("float64 must give the same structure and gives another")
             return [compare.as_real(leaf.contiguous()) for leaf in leaves]
-        except torch.cuda.OutOfMemoryError:
-            raise
         except Exception as error:  # any failure of the problem in float64 means eager is the oracle, and is recorded
+            if out_of_memory(error):
+                raise
             self.why_eager = f"float64 cannot run: {type(error).__name__}: {str(error).splitlines()[0][:160] if str(error) else ''}"
             return None
 
