@@ -98,7 +98,8 @@ def license_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
 def export_kernel(**options: Any) -> int:
     """Write winners as a Hub kernel that `kernels` loads, and prove it: loaded back in a fresh process, judged again, only then written.
 
-    TARGET is a run's folder, whose winners become one kernel, or one candidate file with --problem.
+    TARGET is a run's folder, whose winners (those faster than eager, or the --problems named) become one kernel, or one candidate file
+    with --problem.
     """
     asked = Asked(**options)
     run = asked.target.is_dir()
@@ -118,11 +119,14 @@ def export_kernel(**options: Any) -> int:
 
 def _of_run(asked: Asked) -> Exported:
     from autokernel.exporting.prepare import check_exportable
-    from autokernel.exporting.winners import sift, winners_of_run
+    from autokernel.exporting.winners import check_gain, sift, winners_of_run
     from exporters import ExportError
 
     winners = winners_of_run(asked.target, _problem, asked.problems, None if asked.source == "auto" else asked.source)
     good, left = sift(winners, check_exportable)
+    if not asked.problems:
+        good, slow = sift(good, check_gain)
+        left += slow
     for winner, why in left:
         click.echo(f"left out: {winner.problem.uid}: {why}", err=True)
     if not good or (left and asked.problems):

@@ -59,6 +59,14 @@ def check_verified(evaluation: Evaluation) -> None:
                       "Judge it on a device that the kernel runs on; interpreted Triton is not timed.", rule="verified")
 
 
+def check_gain(winner: Winner) -> None:
+    """Raise ExportError unless the winner is faster than eager with the whole interval: a run also ends with champions that are not."""
+    pair = winner.evaluation.against("eager")
+    if pair is not None and pair.low <= 1.0:
+        raise refused(f"it is no gain over eager ({pair.speedup:.2f}x, {pair.low:.2f} to {pair.high:.2f}). "
+                      "Name it with --problems to export it all the same.", rule="gain")
+
+
 def winners_of_run(folder: Path, load: Callable[[str, str], NamedProblem], ids: Sequence[int] | None, source: str | None) -> list[Winner]:
     """The run's champions, in the order of their ids; `ids` picks some of them. `load(uid, source)` gives a problem.
 

@@ -11,7 +11,7 @@ from autokernel.cli import cli
 from autokernel.durable import make_folder
 from autokernel.errors import StorageError, UsageError
 from autokernel.exporting.prepare import check_exportable
-from autokernel.exporting.winners import Winner, sift, winners_of_run
+from autokernel.exporting.winners import Winner, check_gain, sift, winners_of_run
 from autokernel.records import Candidate, Verdict
 from autokernel.run_folder import RunFolder
 from autokernel.trials import RunHeader, Trial
@@ -102,6 +102,12 @@ def test_one_winner_that_may_not_leave_does_not_keep_the_others(record):
     kept, left = sift([bad, good], check_exportable)
     assert kept == [good]
     assert [(w, "hub-imports" in why) for w, why in left] == [(bad, True)]
+
+
+def test_a_champion_that_is_no_gain_stays_unless_it_is_named(record):
+    good, slow = winner(record, CLASS), winner(record, CLASS, speedup=1.05)  # 0.945 to 1.155
+    kept, left = sift([slow, good], check_gain)
+    assert kept == [good] and [(w, "rule gain" in why and "0.95 to 1.16" in why) for w, why in left] == [(slow, True)]
 
 
 @pytest.mark.parametrize(("arguments", "code", "words"), [
