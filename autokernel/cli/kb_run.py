@@ -75,7 +75,8 @@ def proposer_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--proposer and what the strategies need."""
     command = click.option("--watch", type=click.Path(path_type=Path),
                            metavar="FILE", help="file: the one to watch, for a single problem.  [default: one in each workspace]")(command)
-    command = click.option("--candidates", type=click.Path(path_type=Path), metavar="DIR", help="replay: their folder.")(command)
+    command = click.option("--candidates", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
+                           help="replay: their folder.")(command)
     return click.option("--proposer", type=click.Choice(["search", "replay", "file"]), default="search", show_default=True,
                         help="Where candidates come from: the built-in search, a folder, or a file that an agent edits.")(command)
 
