@@ -159,12 +159,11 @@ def _table(actual: Tensor, eager: Tensor, delta: Tensor | None, bound: Bound) ->
 
 def _chunked_table(actual: Tensor, eager: Tensor, delta: Tensor | None, bound: Bound) -> Tensor:
     info, device, rows = torch.finfo(eager.dtype), eager.device, []
-    chunk = CHUNK if eager.is_cuda else CACHED_CHUNK
-    for start in range(0, eager.numel(), chunk):
-        expected = eager[start:start + chunk].double()
+    for start in range(0, eager.numel(), CACHED_CHUNK):
+        part = slice(start, start + CACHED_CHUNK)
+        expected, answer = eager[part].double(), actual[part].double()
         if delta is not None:
-            expected += delta[start:start + chunk]
-        answer = actual[start:start + chunk].double()
+            expected += delta[part]
         limit = bound.at(expected, start, info.eps, info.tiny)
         finite = expected.isfinite()
         error = (answer - expected).abs_()
