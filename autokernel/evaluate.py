@@ -13,7 +13,7 @@ from typing import Any
 from autokernel import gate, measure, performance
 from autokernel.errors import JudgeDied
 from autokernel.executor.broker import Executor
-from autokernel.executor.faults import COMPILE_BASELINE, DOES_NOT_FIT, REFERENCE_FAILS, ProblemFault, WorkerFault
+from autokernel.executor.faults import COMPILE_BASELINE, DEADLINE, DOES_NOT_FIT, REFERENCE_FAILS, ProblemFault, WorkerFault
 from autokernel.executor.nursery import WorkerHandle
 from autokernel.judged_calls import JudgedCalls
 from autokernel.records import INCUMBENT_FAILS, UNSCORABLE, WEAK, Candidate, Comparison, Evaluation, Verdict
@@ -44,6 +44,10 @@ def evaluate(problem: ProblemLike, candidate: Candidate, *, rules: Rules, execut
         except _NoRoom as found:
             if attempt == 1:
                 return run.refused(found.stage, f"leaves the judge no memory, which had enough before it came: {found}")
+        except _Late as found:
+            if attempt == 1:
+                return run.refused(found.stage, str(found))
+            run.again = ["judged twice: it missed a deadline after it had answered rightly"]
     raise AssertionError("unreachable")
 
 
@@ -65,12 +69,20 @@ class Evaluator:
             session.prepare(candidate)
 
 
-class _NoRoom(Exception):
-    """The judge ran out of memory beside a candidate, and had enough for this problem before."""
+class _Again(Exception):
+    """What one evaluation met that a second one may not."""
 
     def __init__(self, stage: str, message: str) -> None:
         super().__init__(message)
         self.stage = stage
+
+
+class _NoRoom(_Again):
+    """The judge ran out of memory beside a candidate, and had enough for this problem before."""
+
+
+class _Late(_Again):
+    """A candidate that had passed a stage missed a deadline: it is slow, or something else kept this machine busy."""
 
 
 def session_for(problem: ProblemLike, rules: Rules, executor: Executor) -> Session:
@@ -99,6 +111,7 @@ class _Run:
         self.log = ""
         self.session: Session | None = None
         self.began = False  # the candidate's code may have run beside the judge
+        self.again: list[str] = []  # why it is judged a second time
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
@@ -111,7 +124,7 @@ class _Run:
 
     def judge(self, incumbent: Candidate | None, against: Sequence[str]) -> Evaluation:
         """All stages in order; the first refusal ends it."""
-        self.verdicts, self.comparisons, self.labels, self.answers, self.began = [], [], [], [], False
+        self.verdicts, self.comparisons, self.labels, self.answers, self.began = [], [], [*self.again], [], False
         try:
             with self.timed("problem"):
                 session = self.session = session_for(self.problem, self.rules, self.executor)
@@ -151,7 +164,10 @@ class _Run:
             return self.refused("problem", f"{fault.kind}: {fault.message}")
         except WorkerFault as fault:
             self.log = worker.text.text(0.2) if worker else session.logs.get("last", "")
-            return self.refused(self._stage(), f"{_FAULTS[fault.kind]}: {fault.message}{_last_line(self.log)}")
+            reason = f"{_FAULTS[fault.kind]}: {fault.message}{_last_line(self.log)}"
+            if fault.kind == DEADLINE and self.verdicts:
+                raise _Late(self._stage(), reason) from fault
+            return self.refused(self._stage(), reason)
         finally:
             if worker is not None:
                 self.log = self.log or worker.text.text(0.0)
@@ -292,6 +308,7 @@ class _Run:
             reason=_printable(refusal[1]) if refusal else "", verdicts=tuple(self.verdicts), comparisons=tuple(self.comparisons),
             machine=self.executor.machine(), oracle=f"eager fp32: {oracle}" if oracle else "fp64", precision_class=self.precision,
             labels=tuple(self.labels),
+            flops=sum(self.session.facts["products"].values()) if self.session else None,
             times_ms=dict(self.times), breakdown_s=dict(self.breakdown), verified=self._verified(), roofline=share,
             log=self.log[-LOG_CHARACTERS:], created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         )

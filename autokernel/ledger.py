@@ -83,6 +83,12 @@ def read(folder: Path) -> LedgerContents:
     return _parse(path)[0]
 
 
+def header_in(folder: Path) -> RunHeader | None:
+    """How the run in `folder` began; None where none began there. Raises as `read` does besides."""
+    path = folder / LEDGER
+    return _parse(path)[0].header if path.is_file() else None
+
+
 class Ledger:
     """The open ledger of one run, held by one process at a time. Use as a context manager."""
 

@@ -98,8 +98,9 @@ def comparison(against: str, windows: Mapping[str, Sequence[float]], null: Null,
 
 
 def decided(made: Comparison, looks: Looks) -> bool:
-    """Whether no further look can be needed: clearly faster, clearly slower, or a tie within one per cent."""
-    return made.low > looks.keep_above or made.high < 1.0 or (made.low > 1 - looks.tie_within and made.high < 1 + looks.tie_within)
+    """Whether no further look is needed: clearly faster or slower by an amount known well, or a tie within one per cent."""
+    apart = (made.low > looks.keep_above or made.high < 1.0) and made.high <= looks.narrow * made.low
+    return apart or (made.low > 1 - looks.tie_within and made.high < 1 + looks.tie_within)
 
 
 def compare(against: str, pairs: Callable[[int, int], Mapping[str, Any]], null: Null, calls: int, rules: Rules,

@@ -121,6 +121,7 @@ class Evaluation:
     breakdown_s: Mapping[str, float] = field(default_factory=dict)
     verified: str = ""  # "window", or "within +-x us" where windows cannot resolve it
     roofline: float | None = None  # share of the bound reached, 1.0 = at the bound
+    flops: int | None = None  # of the products in one call of the reference
     log: str = ""  # the candidate's own text (traceback, compiler digest), capped; shown, never parsed
     created: str = ""  # ISO 8601, UTC
 

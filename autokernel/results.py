@@ -24,12 +24,12 @@ def cells(number: int, trial: Trial) -> tuple[str, ...]:
         str(number),
         f"{trial.problem}/{trial.phase}/{trial.iteration}",
         evaluation.builder,
-        _number(_figure(evaluation, "throughput_tflops")),
+        _number(_tflops(evaluation)),
         _number(_latency_us(evaluation)),
         _number(None if roofline is None else 100.0 * roofline),
         _number(eager.speedup if eager else None),
         "PASS" if evaluation.accepted else "FAIL",
-        _number(_figure(evaluation, "peak_vram_mb")),
+        "",  # peak_vram_mb: a candidate's own allocator would have to be believed
         "; ".join(part for part in (trial.decision, evaluation.refused_by, evaluation.reason, trial.note) if part),
     )
 
@@ -71,8 +71,10 @@ def _latency_us(evaluation: Evaluation) -> float | None:
     return None if ms is None else 1000.0 * ms
 
 
-def _figure(evaluation: Evaluation, name: str) -> Figure:
-    return next((verdict.figures[name] for verdict in evaluation.verdicts if name in verdict.figures), None)
+def _tflops(evaluation: Evaluation) -> float | None:
+    """The reference's products over the candidate's time; None where it has none."""
+    taken_us = _latency_us(evaluation)
+    return evaluation.flops / taken_us / 1e6 if evaluation.flops and taken_us else None
 
 
 def _number(value: Figure) -> str:

@@ -5,6 +5,7 @@ A version rises whenever a verdict could change; records, resumes and scores nev
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from autokernel.errors import UsageError
@@ -34,6 +35,7 @@ class Looks:
     fewest: int = 6  # no budget ends a comparison before: with three pairs every eighth of two equal kernels looks faster
     keep_above: float = 1.01  # keep only if the interval's lower end exceeds this speedup
     tie_within: float = 0.01  # an interval inside 1 +- this is a tie
+    narrow: float = 1.25  # a decided interval whose ends are further apart than this ratio is looked at again while the budget lasts
     slower_below: float = 0.67  # three first pairs all below this speedup end the comparison
 
 
@@ -75,14 +77,14 @@ class Rules:
 
 
 STRICT = Rules(
-    name="strict", version=2,
+    name="strict", version=3,
     looks=Looks(pairs=(12, 24, 48, 96), alpha=(0.001, 0.002, 0.003, 0.004), budget_s=2.0, first_look_s=5.0),
     own_sets=3, extended_kinds=("negated", "scaled", "difference", "sparse"), edge_kinds=("zeros", "constant", "large", "denormal"),
     repeats=2, second_process=True, fresh_every=1,
 )
 QUICK = Rules(
     name="quick", version=2,
-    looks=Looks(pairs=(12, 24), alpha=(0.001, 0.002), budget_s=0.4, first_look_s=2.5),
+    looks=Looks(pairs=(12, 24), alpha=(0.001, 0.002), budget_s=0.4, first_look_s=2.5, narrow=math.inf),
     own_sets=1, extended_kinds=("difference",), edge_kinds=(), repeats=1, second_process=False, fresh_every=25,
 )
 PRESETS = {rules.name: rules for rules in (STRICT, QUICK)}

@@ -94,6 +94,20 @@ def test_wrong_usage_is_exit_2_with_one_message_that_names_it(arguments, word):
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize(("arguments", "code", "word"), [
+    (["kb", "list", "--level", "9", "--source", "embedded", "--json"], 2, "level 9"),  # refused by what the command calls
+    (["kb", "list", "--json"], 2, "--level"),  # refused by the parser
+    (["kb", "eval", "L1/1", "x.py", "--json", "--rules", "lax"], 2, "lax"),
+    (["kb", "eval", "L1/1", "/no/such/file.py", "--source", "embedded", "--json"], 2, "/no/such/file.py"),
+])
+def test_with_json_a_failure_is_an_object_too(arguments, code, word):
+    result = run(*arguments)
+    told = json.loads(result.stdout)["error"]
+    assert result.exit_code == told["exit_code"] == code
+    assert word in told["message"] and told["message"] in result.stderr
+    assert run(*(a for a in arguments if a != "--json")).stdout == ""
+
+
 def test_an_absent_gpu_is_exit_3(monkeypatch):
     monkeypatch.setattr("autokernel.doctor.visible_gpus", lambda: 0)
     result = run("doctor", "--device", "cuda")

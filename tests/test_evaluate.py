@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -85,6 +86,7 @@ def test_a_right_candidate_is_accepted_by_strict_with_all_five_stages_and_a_spee
     assert made.oracle == "fp64" and made.precision_class == "ieee-grade"
     pair = made.against("eager")
     assert pair is not None and pair.pairs >= 3 and pair.low <= pair.speedup <= pair.high
+    assert made.flops == 2 * 64 * 96 * 96
     assert Evaluation.from_json(made.to_json()) == made
 
 
@@ -125,6 +127,28 @@ def test_a_wrong_candidate_is_refused_where_it_should_be_and_the_next_evaluation
     assert reason in made.reason
     again = judge(executor, RIGHT)
     assert again.accepted, again.reason
+
+
+def late_until(second: float) -> str:
+    """Right, but its third call takes longer than a call may, before this second of the clock."""
+    return body(f"""
+import time
+self.calls += 1
+if self.calls == 3 and time.time() < float('{second}'): time.sleep(30)
+return torch.relu(self.linear(x)) * scale""")
+
+
+def test_a_candidate_that_is_late_after_right_answers_is_judged_once_more(executor: Executor) -> None:
+    assert judge(executor, RIGHT).accepted
+    made = judge(executor, late_until(time.time() + FAST.deadlines.later_call_floor_s))
+    assert made.accepted, made.reason
+    assert made.labels == ("judged twice: it missed a deadline after it had answered rightly",)
+
+
+def test_a_candidate_that_is_late_each_time_is_refused(executor: Executor) -> None:
+    made = judge(executor, late_until(float("inf")))
+    assert not made.accepted and made.refused_by != "smoke" and made.reason.startswith("too slow")
+    assert judge(executor, RIGHT).labels == ()
 
 
 UNBUILDABLE = {

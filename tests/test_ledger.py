@@ -144,7 +144,7 @@ def test_a_doubled_line_is_a_broken_one(folder):
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    ({"rules": "strict/9"}, "rules 'strict/2', and this is 'strict/9'"), ({"torch": "2.11.0"}, "torch '2.13.0'"),
+    ({"rules": "strict/9"}, "rules 'strict/3', and this is 'strict/9'"), ({"torch": "2.11.0"}, "torch '2.13.0'"),
     ({"device": "cuda:0 NVIDIA H200"}, "device 'cpu'"),
 ])
 def test_other_rules_torch_or_device_are_refused(folder, change, words):
@@ -279,13 +279,14 @@ def test_no_run_is_wrong_usage(tmp_path):
 
 def test_the_table_has_the_ten_columns_and_escapes_what_would_break_them(tmp_path):
     table = ResultsTable(tmp_path / "results.tsv")
-    table.rewrite([trial(1, decision="kept")])
+    first = trial(1, decision="kept")
+    table.rewrite([replace(first, evaluation=replace(first.evaluation, flops=2 * 10 ** 9))])
     table.append(trial(2, accepted=False, reason="two\nlines\tand \\"))
     lines = (tmp_path / "results.tsv").read_text().split("\n")
     assert lines[0].split("\t") == list(COLUMNS)
     assert lines[0] == ("experiment\ttag\tkernel_type\tthroughput_tflops\tlatency_us\tpct_peak\tspeedup_vs_pytorch\tcorrectness\t"
                         "peak_vram_mb\tdescription")
-    assert lines[1].split("\t") == ["1", "L1/1/search/1", "python", "", "1000", "", "1.2", "PASS", "", "kept"]
+    assert lines[1].split("\t") == ["1", "L1/1/search/1", "python", "2", "1000", "", "1.2", "PASS", "", "kept"]
     assert lines[2].split("\t") == ["2", "L1/1/search/2", "python", "", "1000", "", "1.2", "FAIL", "",
                                     "reverted; smoke; two\\nlines\\tand \\\\"]
     assert lines[3:] == [""]

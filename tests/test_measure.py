@@ -69,6 +69,18 @@ def test_looks_end_when_decided_and_go_on_when_not() -> None:
     assert isinstance(made, Comparison) and made.pairs == 12  # the budget of 2 s was spent
 
 
+def test_a_strict_speedup_is_looked_at_again_while_its_interval_is_wide() -> None:
+    def pairs(count: int, first: int) -> dict[str, list[float]]:
+        theirs = [2.0 + 2.0 * (first + place == 5) for place in range(count)]  # of the first twelve windows one was disturbed
+        return {"candidate_ms": [1.0] * count, "opponent_ms": theirs,
+                "candidate_event_ms": [0.0] * count, "opponent_event_ms": [0.0] * count}
+
+    wide = measure.compare("eager", pairs, NULL, 1, QUICK, lambda: 0.0)  # which asks whether, not how much
+    assert isinstance(wide, Comparison) and (wide.pairs, wide.low, wide.high) == (12, pytest.approx(2.0), pytest.approx(4.0))
+    made = measure.compare("eager", pairs, NULL, 1, STRICT, lambda: 0.0)
+    assert isinstance(made, Comparison) and (made.pairs, made.low, made.high) == (24, pytest.approx(2.0), pytest.approx(2.0))
+
+
 def test_a_wrong_timed_call_is_handed_on() -> None:
     got = measure.compare("eager", lambda count, first: {"wrong": "candidate", "figures": []}, NULL, 1, QUICK, lambda: 0.0)
     assert got == {"wrong": "candidate", "figures": []}

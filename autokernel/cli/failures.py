@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 import traceback
+from json import dumps
 
 import click
 
@@ -19,8 +20,8 @@ MISSING = 3
 NOBODY_READS = 128 + signal.SIGPIPE  # as a shell reports a program that the signal ended
 
 
-def explain(error: Exception, *, debug: bool) -> int:
-    """Write `error` to stderr as one message and its hint; returns the exit code.
+def explain(error: Exception, *, debug: bool, json: bool = False) -> int:
+    """Write `error` to stderr as one message and its hint, with `json` to stdout as an object too; returns the exit code.
 
     Errors that know their code carry `message`, `hint` and `exit_code`: AutoKernelError, and the bridge's and scorer's errors, which
     cannot be imported from here alone and are told by those attributes. A package that is not installed is exit 3, anything else
@@ -28,16 +29,29 @@ def explain(error: Exception, *, debug: bool) -> int:
     """
     if debug:
         click.echo("".join(traceback.format_exception(error)), err=True)
+    message, hint, code = _told(error, debug)
+    click.echo(f"Error: {message}", err=True)
+    if hint:
+        click.echo(f"  {hint}", err=True)
+    if json:
+        click.echo(as_json(message, hint, code))
+    return code
+
+
+def as_json(message: str, hint: str, code: int) -> str:
+    """A failure as the JSON object that --json promises."""
+    return dumps({"error": {"message": message, "hint": hint, "exit_code": code}}, indent=2)
+
+
+def _told(error: Exception, debug: bool) -> tuple[str, str, int]:
+    """Message, hint and exit code."""
     code = getattr(error, "exit_code", None)
     if isinstance(code, int):
-        _write(str(getattr(error, "message", None) or error), str(getattr(error, "hint", "")))
-        return code
+        return str(getattr(error, "message", None) or error), str(getattr(error, "hint", "")), code
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) not in ("", *OURS):
-        _write(f"the package '{package}' is missing.", f"Install it (pip install {package}), or install AutoKernel again.")
-        return MISSING
+        return f"the package '{package}' is missing.", f"Install it (pip install {package}), or install AutoKernel again.", MISSING
     hint = "" if debug else f"Run it again as `autokernel --debug ...` (or set {DEBUG_VARIABLE}=1) for the traceback."
-    _write(f"internal: {type(error).__name__}: {error}", hint)
-    return INTERNAL
+    return f"internal: {type(error).__name__}: {error}", hint, INTERNAL
 
 
 def nobody_reads() -> bool:
@@ -62,9 +76,3 @@ def _broken(descriptor: int) -> bool:
     watch = select.poll()
     watch.register(descriptor, 0)
     return any(event & select.POLLERR for _, event in watch.poll(0))
-
-
-def _write(message: str, hint: str) -> None:
-    click.echo(f"Error: {message}", err=True)
-    if hint:
-        click.echo(f"  {hint}", err=True)

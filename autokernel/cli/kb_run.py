@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,8 +149,9 @@ def _limits(asked: Request) -> LoopOptions:
 
 
 def _run(asked: Request, loaded: LoadedLevel, device: str, limits: LoopOptions, folder: Path) -> int:
-    from autokernel.cli.progress import LevelProgress
+    from autokernel.cli.progress import LevelProgress, waiting
     from autokernel.cli.run_report import level_json, level_lines
+    from autokernel.durable import make_folder
     from autokernel.evaluate import Evaluator
     from autokernel.executor.broker import Executor
     from autokernel.run import run_level as search_level
@@ -157,10 +159,14 @@ def _run(asked: Request, loaded: LoadedLevel, device: str, limits: LoopOptions, 
     from kernelbench_bridge import requirements
 
     by_uid = {problem.uid: problem for problem in loaded.problems}
-    with Executor(device=device, store=build_store(), memory_gb=asked.memory_gb, seed=asked.seed,
-                  compiles="compile" in asked.against) as executor:
+    if not asked.fresh:
+        _same_level(folder, loaded)
+    make_folder(folder)
+    with ExitStack() as open_things:
+        with waiting(f"starting the judge and its workers on {device}"):
+            executor = open_things.enter_context(Executor(device=device, store=build_store(), memory_gb=asked.memory_gb, seed=asked.seed,
+                                                          compiles="compile" in asked.against))
         with RunFolder.open(folder, _header(asked, loaded, device, limits, executor), fresh=asked.fresh) as run:
-            _same_level(run, loaded)
             click.echo(f"run: {folder} ({limits.outer.label}, {run.header.device}, proposer {asked.proposer})", err=True)
             if run.ledger.repaired:
                 click.echo(f"note: {run.ledger.repaired}", err=True)
@@ -205,11 +211,14 @@ def _header(asked: Request, loaded: LoadedLevel, device: str, limits: LoopOption
     )
 
 
-def _same_level(run: RunFolder, loaded: LoadedLevel) -> None:
-    """UsageError where the run in this folder is of another level or of problems from elsewhere."""
-    began = (run.header.options.get("level"), run.header.origin)
-    if began != (loaded.level, loaded.origin):
-        raise UsageError(f"the run in '{run.folder}' is of level {began[0]} ({began[1]}), not {loaded.level} ({loaded.origin}). "
+def _same_level(folder: Path, loaded: LoadedLevel) -> None:
+    """UsageError where the run in this folder, if there is one, is of another level or of problems from elsewhere."""
+    from autokernel import ledger
+
+    header = ledger.header_in(folder)
+    began = header and (header.options.get("level"), header.origin)
+    if began and began != (loaded.level, loaded.origin):
+        raise UsageError(f"the run in '{folder}' is of level {began[0]} ({began[1]}), not {loaded.level} ({loaded.origin}). "
                          "Pass --out to choose another folder, or --fresh to set it aside and begin anew.")
 
 

@@ -10,6 +10,7 @@ import click
 if TYPE_CHECKING:
     from autokernel.records import Comparison, Evaluation, Figure
 
+WIDE = 1.5  # an interval whose ends are further apart than this ratio says little
 LOG_LINES = 40  # of the candidate's own text shown to a person; JSON and the ledger hold all that was kept
 
 
@@ -61,6 +62,8 @@ def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
             yield f"  {'':<13}       {stage.reason}"
     for comparison in evaluation.comparisons:
         yield f"  {comparison_line(comparison)}"
+        if comparison.high > WIDE * comparison.low:
+            yield "    a wide interval: something else kept this machine busy, or one call's time varies by itself; time it once more"
     if evaluation.times_ms:
         yield "  times: " + ", ".join(f"{name} {value:.4g} ms" for name, value in evaluation.times_ms.items())
     for name, value in _facts(evaluation).items():

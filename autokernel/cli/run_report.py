@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from autokernel.cli.layout import ids, short, width, wrapped
 from autokernel.cli.progress import speedup_text
+from autokernel.cli.render import WIDE
 from autokernel.cli.scoring import score, score_lines
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ def level_json(folder: Path, contents: LedgerContents, result: LevelOutcome) -> 
 def level_lines(folder: Path, contents: LedgerContents, result: LevelOutcome, names: Mapping[str, str]) -> Iterator[str]:
     """The table of the problems asked for, what is left to do, and the score; `names` by uid."""
     yield from _table(result.outcomes, names)
+    wide = [found.problem for found in result.outcomes if found.low and found.high and found.high > WIDE * found.low]
+    if wide:
+        yield from wrapped(f"wide intervals: {ids(wide)}; this machine was busy with something else, or a call's time varies by itself",
+                           "", "  ")
     if result.not_reached:
         yield from wrapped(f"not reached: {ids(result.not_reached)}; the same command goes on with them", "", "  ")
     yield ""
