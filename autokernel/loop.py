@@ -88,7 +88,7 @@ def search_problem(problem: ProblemLike, proposer: Proposer, evaluate: Evaluate,
                    progress: Progress | None = None, deadline: float | None = None) -> Outcome:
     """Search one problem, or go on with it, until a rule ends it; record and return the outcome.
 
-    `deadline` is a time.monotonic() after which no further iteration begins; one iteration is made in any case.
+    `deadline` is a time.monotonic() by which the last iteration should have ended, judged by the shortest one; one is made in any case.
     Raises UsageError if the run judged another text under this uid, and what `evaluate`, `proposer` and the disk raise.
     """
     earlier = run.ledger.contents.outcomes.get(problem.uid)
@@ -147,8 +147,10 @@ class _Search:
             return rule
         if self.exhausted:
             return "proposer"
-        if self.deadline is not None and self.standing.iterations and time.monotonic() >= self.deadline:
-            return "minutes"
+        if self.deadline is not None and self.standing.iterations:
+            least_s = min(trial.seconds for trial in self.standing.searched.values())
+            if time.monotonic() + least_s > self.deadline:
+                return "minutes"
         return None
 
     def _iterate(self) -> None:

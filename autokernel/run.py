@@ -27,15 +27,16 @@ class LevelOutcome:
 
 
 def run_level(problems: Sequence[ProblemLike], proposer: Proposer, evaluate: Evaluate, run: RunFolder, options: LoopOptions,
-              progress: Progress | None = None, missing: Callable[[ProblemLike], Sequence[str]] | None = None) -> LevelOutcome:
+              progress: Progress | None = None, missing: Callable[[ProblemLike], Sequence[str]] | None = None,
+              began: float | None = None) -> LevelOutcome:
     """Search the problems in their order; those that the run has finished already are passed over.
 
-    `missing` names what this machine lacks for a problem: it is then recorded as "missing" and the level goes on. So it does after an
-    InternalError, recorded as "error"; both are tried again when the run is resumed. Ctrl-C ends the search and is reported, not raised.
-    Raises what `search_problem` raises besides.
+    `began` is the time.monotonic() from which the minutes count, now where it is None. `missing` names what this machine lacks for a
+    problem: it is then recorded as "missing" and the level goes on. So it does after an InternalError, recorded as "error"; both are
+    tried again when the run is resumed. Ctrl-C ends the search and is reported, not raised. Raises what `search_problem` raises besides.
     """
     watch = progress or Silent()
-    ends = None if options.minutes is None else time.monotonic() + 60.0 * options.minutes
+    ends = None if options.minutes is None else (time.monotonic() if began is None else began) + 60.0 * options.minutes
     outcomes = run.ledger.contents.outcomes
     open_problems = [problem for problem in problems if not (problem.uid in outcomes and outcomes[problem.uid].finished)]
     interrupted = False

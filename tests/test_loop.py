@@ -128,8 +128,8 @@ def test_a_refused_recheck_goes_back_to_the_last_kept_one_that_passes(run):
                       ("search", 4, "kept"), ("search", 5, "reverted"), ("final", 4, "kept")]
     assert outcome.speedup == 1.25
     log = subprocess.run(["git", "log", "--format=%s"], cwd=run.workspaces / "L1_1", capture_output=True, text=True, check=True).stdout
-    assert log.splitlines()[1:3] == ["back to iteration 1: strict/2 refused iteration 2 (smoke)",
-                                     "back to iteration 2: strict/2 refused iteration 3 (smoke)"]
+    assert log.splitlines()[1:3] == ["back to iteration 1: strict/3 refused iteration 2 (smoke)",
+                                     "back to iteration 2: strict/3 refused iteration 3 (smoke)"]
 
 
 def test_a_refused_final_goes_back_too(run):
@@ -155,7 +155,7 @@ def test_the_history_shows_the_later_refusal(run):
     texts = [text(1, 1.5, strict=False), text(2, 1.0), text(3, 1.0)]
     search_problem(PROBLEM, Watching(texts), script.ScriptedEvaluate(), run, LoopOptions(move_on=OFF, strict_within=1))
     assert seen[1] == [(True, "quick/2")]
-    assert seen[2] == [(False, "strict/2"), (True, "quick/2")]
+    assert seen[2] == [(False, "strict/3"), (True, "quick/2")]
 
 
 def test_where_nothing_is_faster_the_best_right_one_is_the_champion(run):
@@ -385,6 +385,23 @@ def test_the_minutes_are_shared_fairly(run, monkeypatch):
     found = run_level(script.PROBLEMS, script.ScriptedProposer(texts), Slow(), run, LoopOptions(move_on=OFF, minutes=100 / 60))
     ends = [(outcome.stopped_by, outcome.iterations, outcome.seconds) for outcome in found.outcomes]
     assert ends == [("minutes", 4, 50.0), ("minutes", 4, 50.0)]
+
+
+def test_no_iteration_begins_that_would_outlast_the_time(run, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("autokernel.loop.time.monotonic", lambda: now[0])
+
+    class Slow(script.ScriptedEvaluate):
+        def __call__(self, problem, candidate, **more):
+            now[0] += 10.0
+            return super().__call__(problem, candidate, **more)
+
+    # of 100 s the start took 20; of the 80 for one problem a fifth is kept back, and in 64 s fit six iterations
+    texts = [text(number, 1.0) for number in range(1, 50)]
+    found = run_level(script.PROBLEMS[:1], script.ScriptedProposer(texts), Slow(), run, LoopOptions(move_on=OFF, minutes=100 / 60),
+                      began=980.0)
+    assert [(outcome.stopped_by, outcome.iterations) for outcome in found.outcomes] == [("minutes", 6)]
+    assert now[0] <= 1080.0
 
 
 def test_problems_that_the_time_does_not_reach_are_named(run, monkeypatch):

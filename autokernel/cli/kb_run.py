@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -158,6 +159,7 @@ def _run(asked: Request, loaded: LoadedLevel, device: str, limits: LoopOptions, 
     from autokernel.run_folder import RunFolder
     from kernelbench_bridge import requirements
 
+    began = time.monotonic()
     by_uid = {problem.uid: problem for problem in loaded.problems}
     if not asked.fresh:
         _same_level(folder, loaded)
@@ -172,7 +174,7 @@ def _run(asked: Request, loaded: LoadedLevel, device: str, limits: LoopOptions, 
                 click.echo(f"note: {run.ledger.repaired}", err=True)
             with LevelProgress(limits.iterations) as progress:
                 result = search_level(loaded.problems, _proposer(asked, device, run), Evaluator(executor), run,
-                                      limits, progress, missing=lambda problem: requirements(by_uid[problem.uid]))
+                                      limits, progress, missing=lambda problem: requirements(by_uid[problem.uid]), began=began)
     from autokernel import ledger
 
     contents = ledger.read(folder)
