@@ -57,9 +57,13 @@ def publish(folder: Path, repo_id: str, *, version: int | None = None, private: 
     """
     export = read_export(folder)
     number = export.version if version is None else version
-    api = _client()
+    api, logged_in = _client()
+    if not (logged_in or dry_run):
+        raise not_logged_in()
     branch = f"v{number}"
-    remote = _look(api, repo_id, branch)
+    remote = _look(api, repo_id, branch, logged_in)
+    if not logged_in and remote.branches is None:
+        tell(f"not logged in: {repo_id} is taken for new, which a private one looks like too")
     if not remote.fresh:
         _check_version(api, repo_id, branch, export, remote)
     files = _final_files(export, repo_id, number)
@@ -88,7 +92,8 @@ def publish(folder: Path, repo_id: str, *, version: int | None = None, private: 
     return done
 
 
-def _client() -> HfApi:
+def _client() -> tuple[HfApi, bool]:
+    """The client, and whether it has a login."""
     try:
         import huggingface_hub
     except ImportError as error:
@@ -98,21 +103,20 @@ def _client() -> HfApi:
     if found < FIRST_CLIENT:
         raise ExportError(f"huggingface_hub {huggingface_hub.__version__} cannot upload kernels; 2.3 is the first that can."
                           " pip install --upgrade 'huggingface_hub>=2.3'", exit_code=MISSING)
-    if huggingface_hub.get_token() is None:
-        raise not_logged_in()
-    return huggingface_hub.HfApi()
+    return huggingface_hub.HfApi(), huggingface_hub.get_token() is not None
 
 
-def _look(api: HfApi, repo_id: str, branch: str) -> _Remote:
-    from huggingface_hub.errors import RepositoryNotFoundError
+def _look(api: HfApi, repo_id: str, branch: str, logged_in: bool) -> _Remote:
+    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
 
     with hub_errors("look at", repo_id):
         try:
             refs = api.list_repo_refs(repo_id, repo_type=KIND)
-        except RepositoryNotFoundError as error:
-            if error.response is not None and error.response.status_code == 401:
-                raise
-            return _Remote(None)
+        except HfHubHTTPError as error:
+            refused = error.response is not None and error.response.status_code == 401
+            if not logged_in if refused else isinstance(error, RepositoryNotFoundError):  # to nobody, 401 is said of what is not there
+                return _Remote(None)
+            raise
     branches = {ref.name: ref.target_commit for ref in refs.branches}
     if branch not in branches:
         return _Remote(branches)

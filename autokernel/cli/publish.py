@@ -17,7 +17,7 @@ from autokernel.cli.options import json_option
 @click.option("--repo", callback=repo_id, required=True, metavar="ORG/NAME", help="The kernel repository; created where it is missing.")
 @click.option("--version", type=click.IntRange(min=0), metavar="N", help="The branch vN.  [default: the exported version]")
 @click.option("--private", is_flag=True, help="Create the repository private.")
-@click.option("--dry-run", is_flag=True, help="Say what would be uploaded and removed; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would be uploaded and removed; change nothing, and need no login.")
 @json_option
 def publish_kernel(folder: Path, repo: str, version: int | None, private: bool, dry_run: bool, as_json: bool) -> int:
     """Upload the kernel in FOLDER, which `autokernel export` wrote. The login is HF_TOKEN or the one stored by `hf auth login`.

@@ -150,8 +150,8 @@ class Handler(BaseHTTPRequestHandler):
         return repo, oid
 
     def repo(self, name, rest, query, data, sent):
-        if name not in REPOS:
-            return self.error(404, "RepoNotFound", "Repository not found")
+        if name not in REPOS:  # to nobody the Hub does not say which names are free
+            return self.error(404, "RepoNotFound", "Repository not found") if sent else self.error(401, "", "Invalid username or password.")
         repo = REPOS[name]
         if rest == "/refs":
             branches = [{"name": b, "ref": f"refs/heads/{b}", "targetCommit": oid} for b, oid in repo.branches.items()]

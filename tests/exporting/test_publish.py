@@ -161,6 +161,8 @@ def test_logins(hub, folder):
     assert (code, "does not accept this login" in err) == (3, True)
     code, _, err = publish(exported, hub, environment=hub.environment(token=None))
     assert (code, "hf auth login" in err) == (3, True)
+    code, out, err = publish(exported, hub, "--dry-run", environment=hub.environment(token=None))
+    assert (code, "would upload" in out, "taken for new" in err) == (0, True, True), err
     hub.home.mkdir()
     (hub.home / "token").write_text("hf_right")  # what `hf auth login` stores
     assert publish(exported, hub, environment=hub.environment(token=None))[0] == 0
