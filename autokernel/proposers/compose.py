@@ -38,9 +38,11 @@ def compose(plan: Plan, starts: Sequence[Starter | None], ref: Reference, params
     helpers: list[str] = []
     bodies: list[str] = []
     lines: list[str] = []
+    before: list[str] = []
     for name, stage, start in zip(names, plan.stages, starts, strict=True):
         if stage.match.op == "library":
-            chosen.pop(name)
+            wanted = chosen.pop(name)
+            before += [line for key, line in stage.match.shape.get("before", {}).items() if wanted[key] and line not in before]
         elif start is None:
             helpers.append(functions_for(needs_words(stage.match)))
             bodies.append(rows_text(stage.match.shape["program"], plan.graph, name, chosen[name], f'PARAMS["{name}"]'))
@@ -54,7 +56,7 @@ def compose(plan: Plan, starts: Sequence[Starter | None], ref: Reference, params
         lines.append(f"{stage.result} = {call_text(stage.match, plan.graph, ref, name)}")
     last = lines.pop().partition(" = ")[2]
     literals = [*([f"SHAPE = {shapes!r}"] if shapes else []), f"PARAMS = {chosen!r}"]
-    before = [line for line in ref.before.split("\n") if line and line not in imports]
+    before += [line for line in ref.before.split("\n") if line and line not in imports]
     whole = doc if len(doc) <= WIDTH else doc.replace("; ", ";\n")
     brief = doc if len(doc) <= WIDTH else f"Stages: {', '.join(names)}."
     model = model_class(ref, last, brief, None, lines)

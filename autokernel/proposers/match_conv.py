@@ -14,6 +14,7 @@ from autokernel.proposers.match_tail import EXTRAS, Tail, tail
 from autokernel.proposers.program import Leaf
 
 MOST_CHANNELS = 256  # that one tile holds, for what is reduced over them
+MEASURED = "torch.backends.cudnn.benchmark = True  # the library measures its algorithms on the first call of each shape"
 MOST_PLACES = 64  # of a pooling window: each is a convolution of its own inside the kernel
 
 
@@ -132,7 +133,8 @@ def library_conv(graph: Graph, root: Value) -> Match | None:
     x, weight, bias, shape = facts
     rest = ", ".join(repr(shape[k]) for k in ("stride", "padding", "dilation", "transposed", "output_padding", "groups"))
     text = f"torch.convolution({{}}, {{}}, {{}}, {rest})"
-    return Match("library", {"call": text}, (x, weight, bias), root.shape, "the library's convolution")
+    shape = {"call": text, "before": {"measured": MEASURED}}
+    return Match("library", shape, (x, weight, bias), root.shape, "the library's convolution")
 
 
 def library_dropout(graph: Graph, root: Value) -> Match | None:

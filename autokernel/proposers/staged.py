@@ -76,7 +76,9 @@ def plan_template(source: str, plan: Plan, label: str = "") -> Template:
     space: dict[str, list[Any]] = {}
     for name, stage, start in zip(names, plan.stages, starts, strict=True):
         if stage.match.op == "library":
-            tried.append([{}])
+            settings = stage.match.shape.get("before", {})
+            tried.append([dict.fromkeys(settings, True)])
+            space |= {f"{name}.{key}": [True, False] for key in settings}
             continue
         if start is None and stage.match.op != "rows":
             raise Unmatchable(f"{stage.match.op} is not supported: no {BACKEND} starter")

@@ -18,6 +18,7 @@ from autokernel.proposers.emit_native import cpp_candidate
 from autokernel.proposers.fill import fill
 from autokernel.proposers.fits import adapt
 from autokernel.proposers.graph import Graph, Unmatchable, Value, read
+from autokernel.proposers.library import library_template
 from autokernel.proposers.lower import row_program
 from autokernel.proposers.program import Program
 from autokernel.proposers.recorded import MANY_LAUNCHES, reference_template
@@ -146,8 +147,8 @@ def templates(source: str, backend: str, device: str, seeds: bool = True) -> lis
     """All templates for a problem, the likeliest first. `backend`: "auto", "triton", "cuda" or "cpp".
 
     On a GPU, with `seeds`, what torch's compiler writes comes first, where there is no plan or one of several stages: from its speed the
-    search goes on; and where the reference is many launches, or nothing fits, it is recorded as a CUDA graph. Raises Unmatchable, with
-    the reason, where nothing fits.
+    search goes on. Last come the library's convolutions, configured, and the reference recorded as a CUDA graph, where it is many
+    launches or nothing fits. Raises Unmatchable, with the reason, where nothing fits.
     """
     reason, found = "", list[Template]()
     traced = TRACER.trace(source)
@@ -160,6 +161,8 @@ def templates(source: str, backend: str, device: str, seeds: bool = True) -> lis
             found.insert(0, seed_template(source))
         except Unmatchable as met:
             reason += f"; {met}"
+    if device != "cpu" and backend == "auto" and (configured := library_template(source, traced)) is not None:
+        found.append(configured)
     if device != "cpu" and backend == "auto" and (not found or len(traced.get("ops", ())) >= MANY_LAUNCHES):
         found.append(reference_template(source, "" if found else reason))
     if not found:

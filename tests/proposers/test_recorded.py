@@ -11,8 +11,11 @@ import torch
 
 from autokernel.proposers.emit import reference
 from autokernel.proposers.graph import Unmatchable
+from autokernel.proposers.library import library_template
+from autokernel.proposers.match_conv import MEASURED
 from autokernel.proposers.recorded import recorded, reference_template
 from autokernel.proposers.templates import templates
+from autokernel.proposers.tracer import TRACER
 
 _spec = importlib.util.spec_from_file_location("search_problems", Path(__file__).with_name("problems.py"))
 assert _spec is not None and _spec.loader is not None
@@ -108,3 +111,41 @@ class Model(nn.Module):
     assert "class Block" in seen.before
     with pytest.raises(Unmatchable, match="must not call forward"):
         reference(source.replace("self.make(n)", "self.forward(n)"))
+
+
+CONVOLUTIONS = {
+    1: ("nn.Conv1d(3, 5, 3)", "torch.randn(2, 3, 9)", ["as it is"]),
+    2: ("nn.ConvTranspose2d(3, 5, 3, stride=2)", "torch.randn(2, 3, 8, 9)", ["as it is", "channels last"]),
+    3: ("nn.Conv3d(3, 5, 3)", "torch.randn(2, 3, 5, 6, 7)", ["as it is", "channels last"]),
+}
+
+
+@pytest.mark.parametrize("dimensions", CONVOLUTIONS)
+def test_a_configured_library_gives_the_references_result_in_the_references_layout(dimensions: int) -> None:
+    layer, inputs, layouts = CONVOLUTIONS[dimensions]
+    source = problems.problem("x: return self.c(x).relu()", inputs, f"self.c = {layer}")
+    template = library_template(source, TRACER.trace(source))
+    assert template is not None and list(template.space["layout"]) == layouts
+    for layout in layouts:
+        text = template.render({"layout": layout, "recorded": True})
+        module = executed(text)
+        torch.manual_seed(0)
+        plain = module["Model"]()
+        torch.manual_seed(0)
+        model = module["ModelNew"]()
+        x, = module["get_inputs"]()
+        torch.testing.assert_close(model(x), plain(x))
+        assert model(x).is_contiguous() and MEASURED in text.splitlines()
+        assert model.c.weight.is_contiguous() == (layout == "as it is")
+    torch.backends.cudnn.benchmark = False
+
+
+def test_a_problem_without_a_convolution_has_no_library_to_configure() -> None:
+    assert library_template(FEW, TRACER.trace(FEW)) is None
+
+
+def test_a_planned_convolution_of_the_librarys_is_measured_unless_told_otherwise() -> None:
+    found = {t.name: t for t in templates(problems.STAGED["conv_pool_chain"], "triton", "cuda:0", seeds=False)}
+    planned = found["triton library+rows+pooling+rows2"]
+    assert planned.params["library.measured"] is True and MEASURED in planned.render(planned.params).splitlines()
+    assert MEASURED not in planned.render({**planned.params, "library.measured": False})
