@@ -294,10 +294,12 @@ def placed(extras: tuple[torch.Tensor | float, ...], m: int, n: int, c: torch.Te
     return lent, steps
 
 
-def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, *extras: torch.Tensor | float) -> torch.Tensor:
+def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, *extras: torch.Tensor | float,
+        out: torch.Tensor | None = None) -> torch.Tensor:
     """chain(a @ b + bias, *extras): `a` (..., M, K), `b` (K, N) or (..., K, N), `bias` (N,); result (..., M, N) in the promoted dtype.
 
-    `extras` are up to three numbers or tensors that broadcast to the product's (rows, N); none where it is batched.
+    `extras` are up to three numbers or tensors that broadcast to the product's (rows, N); none where it is batched. `out`, contiguous
+    and of the result's shape and dtype, takes the result.
 
     Any strides: transposes are passed as views. SHAPE["triangular"] "lower" or "upper" is torch.tril or torch.triu of the result;
     SHAPE["triangular_inputs"] may be set only where both inputs are triangular the same way.
@@ -306,7 +308,7 @@ def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, *ext
     exact = a.device.type == "cpu"  # the interpreter: it knows "ieee" alone, and multiplies bfloat16 wrongly
     a, b, lead = batched(*(x.to(torch.float32 if exact else dtype) for x in (a, b)))
     (batch, m, k), n = a.shape, b.shape[2]
-    c = torch.empty(*lead, n, dtype=dtype, device=a.device)
+    c = torch.empty(*lead, n, dtype=dtype, device=a.device) if out is None else out
     block_m, block_n, block_k = (
         min(PARAMS[name], max(16, triton.next_power_of_2(size))) for name, size in (("block_m", m), ("block_n", n), ("block_k", k))
     )

@@ -50,7 +50,7 @@ def compose(plan: Plan, starts: Sequence[Starter | None], ref: Reference, params
             made = pieces(start, stage.match, chosen[name])
             imports += [line for line in made.imports if line not in imports]
             helpers.append(made.helpers)
-            bodies += [renamed(text, name, _defined(made.rest)) for text in made.rest]
+            bodies += [renamed(text, name, defined_names(made.rest)) for text in made.rest]
             if start.shape:
                 shapes[name] = dict(stage.match.shape)
         lines.append(f"{stage.result} = {call_text(stage.match, plan.graph, ref, name)}")
@@ -73,7 +73,7 @@ def _once(texts: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _defined(texts: Sequence[str]) -> set[str]:
+def defined_names(texts: Sequence[str]) -> set[str]:
     """The names that module-level statements define."""
     names: set[str] = set()
     for text in texts:

@@ -10,7 +10,9 @@ from typing import Any
 
 from autokernel.proposers.emit import model_class, module_text, reference
 from autokernel.proposers.graph import Unmatchable
+from autokernel.proposers.match_conv import MEASURED
 from autokernel.proposers.recorded import MANY_LAUNCHES, recorded
+from autokernel.proposers.seed_products import NAME, SHAPE, Products, own_products
 from autokernel.proposers.template import Template
 from autokernel.proposers.tracer import TRACER
 
@@ -62,8 +64,11 @@ class Kernel:
     params: Mapping[str, int]
 
 
-def seed_template(source: str) -> Template:
-    """The seed of a problem. Raises Unmatchable where the compiler cannot be driven, or wrote something that has no words here."""
+def seed_template(source: str, traced: Mapping[str, Any] | None = None) -> Template:
+    """The seed of a problem. Raises Unmatchable where the compiler cannot be driven, or wrote something that has no words here.
+
+    Products are left to the library, or with `traced`, the problem's operations, computed by our own kernel where they are worth it.
+    """
     made = TRACER.seed(source)
     if "error" in made:
         raise Unmatchable(f"torch.compile gave no seed ({made['error']})")
@@ -80,22 +85,44 @@ def seed_template(source: str) -> Template:
     launched = f"call({', '.join(['*self.held', *values[len(state):]] if many else values)})"
     doc = f"{IDEA[0].upper()}{IDEA[1:]}{'; running statistics are not updated' if made.get('untracked') else ''}."
     before = [line for line in ref.before.split("\n") if line and line not in HEAD]
+    own = own_products(body, traced) if traced else None
 
     def render(params: Mapping[str, Any]) -> str:
+        ours = own if params["products"] == "own" else None
         chosen = {k.name: {p: params[f"{k.name}.{p}"] for p in k.params} for k in kernels}
-        head = "\n".join([f'"""{doc}"""\n', HEAD, *before, "", "PARAMS = {", *(f"    {n!r}: {v!r}," for n, v in chosen.items()), "}"])
-        function = f"def call({', '.join(taken)}):\n" + "\n".join("    " + line for line in body)
+        if ours is not None:
+            chosen[NAME] = {key: params[f"{NAME}.{key}"] for key in ours.space}
+        head = "\n".join([f'"""{doc}"""\n', *(ours.imports if ours else ()), HEAD, *before, *([MEASURED] if params["measured"] else ()),
+                          "", *([f"SHAPE = {{{NAME!r}: {SHAPE!r}}}"] if ours else ()),
+                          "PARAMS = {", *(f"    {n!r}: {v!r}," for n, v in chosen.items()), "}"])
+        lines = ours.lines if ours else body
+        function = f"def call({', '.join(taken)}):\n" + "\n".join("    " + line for line in lines)
         model = model_class(ref, launched, doc, first=first, held=("held = None  # the weights, looked up once",) if many else ())
-        text = module_text([head, GIVEN, *(k.text for k in kernels), function, model])
+        text = module_text([head, GIVEN, *(k.text for k in kernels), *(ours.functions if ours else ()), function, model])
         return recorded(text, "Direct") if params["recorded"] else text
 
-    params = {f"{k.name}.{p}": v for k in kernels for p, v in k.params.items()}
-    space: dict[str, list[Any]] = {name: sorted({*SPACE[name.partition(".")[2]], value}) for name, value in params.items()}
+    firsts, space = _choices(kernels, body, own)
+    ast.parse(render(firsts[0]))
+    return Template("triton seed", "triton", f"{IDEA}{', its products by our own kernel' if own else ''}", firsts, space, render)
+
+
+def _choices(kernels: Sequence[Kernel], body: Sequence[str],
+             own: Products | None) -> tuple[tuple[dict[str, Any], ...], dict[str, list[Any]]]:
+    """What a seed is tried with first, and all its choices."""
+    launch = {f"{k.name}.{p}": v for k in kernels for p, v in k.params.items()}
+    space: dict[str, list[Any]] = {name: sorted({*SPACE[name.partition(".")[2]], value}) for name, value in launch.items()}
     launches = sum(bool(re.search(r"\[tiles\(|\b(torch|aten)\.(?!empty_strided)", line)) for line in body)
-    ways = [False, True] if launches >= MANY_LAUNCHES else [False]
-    ast.parse(render({**params, "recorded": False}))
-    firsts = tuple({**params, "recorded": way} for way in reversed(ways))
-    return Template("triton seed", "triton", IDEA, firsts, {**space, "recorded": ways}, render)
+    ways = [True, False] if launches >= MANY_LAUNCHES else [False]
+    measured = [True, False] if any("torch.convolution(" in line for line in body) else [False]
+    plain = {**launch, "recorded": ways[0], "measured": measured[0], "products": "library"}
+    space |= {"recorded": ways, "measured": measured, "products": ["library"]}
+    if own is None:
+        return tuple({**plain, "recorded": way} for way in ways), space
+    products = [{f"{NAME}.{key}": value for key, value in choice.items()} for choice in own.firsts]
+    space |= {"products": ["own", "library"], **{f"{NAME}.{key}": list(dict.fromkeys([*choices, *(c[key] for c in own.firsts)]))
+                                                 for key, choices in own.space.items()}}
+    ours = [{**plain, **choice, "products": "own"} for choice in products]
+    return (ours[0], {**plain, **products[0]}, *ours[1:]), space
 
 
 def _value(kind: str, which: Any, arguments: Sequence[str]) -> str:

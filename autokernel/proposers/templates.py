@@ -158,7 +158,7 @@ def templates(source: str, backend: str, device: str, seeds: bool = True) -> lis
         reason = str(met)
     if seeds and device != "cpu" and backend in ("auto", "triton") and (not found or any("+" in t.name for t in found)):
         try:
-            found.insert(0, seed_template(source))
+            found.insert(0, seed_template(source, traced))
         except Unmatchable as met:
             reason += f"; {met}"
     if device != "cpu" and backend == "auto" and (configured := library_template(source, traced)) is not None:
