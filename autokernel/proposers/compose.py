@@ -9,8 +9,8 @@ import tokenize
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autokernel.proposers.emit import Reference, model_class, module_text
-from autokernel.proposers.fill import call_text, module_head, pieces
+from autokernel.proposers.emit import Reference, model_class, module_head, module_text
+from autokernel.proposers.fill import call_text, pieces
 from autokernel.proposers.hooks_triton import functions_for
 from autokernel.proposers.plan import Plan
 from autokernel.proposers.starters import Starter
@@ -55,12 +55,12 @@ def compose(plan: Plan, starts: Sequence[Starter | None], ref: Reference, params
                 shapes[name] = dict(stage.match.shape)
         lines.append(f"{stage.result} = {call_text(stage.match, plan.graph, ref, name)}")
     last = lines.pop().partition(" = ")[2]
-    literals = [*([f"SHAPE = {shapes!r}"] if shapes else []), f"PARAMS = {chosen!r}"]
+    literals = {**({"SHAPE": shapes} if shapes else {}), "PARAMS": chosen}
     before += [line for line in ref.before.split("\n") if line and line not in imports]
     whole = doc if len(doc) <= WIDTH else doc.replace("; ", ";\n")
     brief = doc if len(doc) <= WIDTH else f"Stages: {', '.join(names)}."
     model = model_class(ref, last, brief, None, lines)
-    return module_text([module_head(whole, imports, before, literals), *_once(helpers), *bodies, model])
+    return module_text([module_head(whole, imports, literals, before), *_once(helpers), *bodies, model])
 
 
 def _once(texts: Sequence[str]) -> list[str]:

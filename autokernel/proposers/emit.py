@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from autokernel.proposers.graph import Graph, Unmatchable, contiguous_strides, numel
+
+LINE = 120  # characters of a literal's line
 
 
 @dataclass(frozen=True)
@@ -60,14 +65,20 @@ def _needed(tree: ast.Module, methods: Sequence[ast.FunctionDef]) -> list[ast.st
         for name in _defines(statement):
             defined[name] = statement
     wanted: list[ast.stmt] = []
-    stack = [n.id for method in methods for n in ast.walk(method) if isinstance(n, ast.Name)]
+    stack = [name for method in methods for name in _free(method)]
     while stack:
         found = defined.get(stack.pop())
         if found is None or found in wanted or (isinstance(found, ast.ClassDef) and found.name == "Model"):
             continue
         wanted.append(found)
-        stack += [n.id for n in ast.walk(found) if isinstance(n, ast.Name)]
+        stack += _free(found)
     return [s for s in tree.body if s in wanted]
+
+
+def _free(node: ast.stmt) -> list[str]:
+    """The names that a statement takes from around it; a function's own parameters are its own."""
+    own = {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)} if isinstance(node, ast.FunctionDef) else set[str]()
+    return [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id not in own]
 
 
 def _defines(statement: ast.stmt) -> list[str]:
@@ -130,6 +141,47 @@ def model_class(ref: Reference, call: str, doc: str, types: Mapping[str, str] | 
             f"{''.join(f'        {line}' + chr(10) for line in first)}        return {call}\n")
 
 
+def module_head(doc: str, imports: Sequence[str], literals: Mapping[str, Any], more: Sequence[str] = ()) -> str:
+    """Docstring, imports (of the future, of the standard library, others; each once), `more` statements, and literals of a module."""
+    given = dict.fromkeys(line for line in [*imports, *more] if line.startswith(("import ", "from ")))
+    if "from torch import nn" in given:
+        given.pop("import torch.nn as nn", None)
+    ranks = {line: 0 if "__future__" in line else 1 if re.split(r"[ .]", line)[1] in sys.stdlib_module_names else 2 for line in given}
+    groups = ["\n".join(sorted((line for line in given if ranks[line] == rank), key=_import_order)) for rank in range(3)]
+    rest = "\n".join(line for line in more if line not in ranks and line != "import torch.nn as nn")
+    written = "\n".join(f"{name} = {literal(value, len(name) + 3)}" for name, value in literals.items())
+    return "\n\n".join(part for part in (f'"""{doc}"""', *groups, rest, written) if part)
+
+
+def literal(value: Any, column: int = 0, indent: int = 0) -> str:
+    """A value as Python text; dicts that would reach beyond the line are broken after commas, nested ones an entry a line."""
+    plain = repr(value)
+    if not isinstance(value, dict) or column + len(plain) <= LINE:
+        return plain
+    inner = " " * (indent + 4)
+    entries = [f"{key!r}: {literal(item, indent + 6 + len(repr(key)), indent + 4)}," for key, item in value.items()]
+    lines = entries if any(isinstance(item, dict) for item in value.values()) else _side_by_side(entries, LINE - len(inner))
+    return "\n".join(["{", *(inner + line for line in lines), " " * indent + "}"])
+
+
+def _side_by_side(entries: Sequence[str], width: int) -> list[str]:
+    """Entries side by side, as many to a line as fit."""
+    lines = [""]
+    for entry in entries:
+        joined = f"{lines[-1]} {entry}".strip()
+        lines[-1:] = [joined] if len(joined) <= width else [*filter(None, lines[-1:]), entry]
+    return lines
+
+
+def _import_order(line: str) -> tuple[bool, str]:
+    return line.startswith("from "), line
+
+
 def module_text(parts: Sequence[str]) -> str:
-    """Parts of a module with two blank lines between them."""
-    return "\n\n\n".join(p.strip("\n") for p in parts if p.strip()) + "\n"
+    """Parts of a module with two blank lines between them, none between assignments of one line and what is assigned before them."""
+    text, assigned = "", False
+    for part in (p.strip("\n") for p in parts if p.strip()):
+        close = assigned and re.match(r"\w+ = .*$", part) is not None and "\n" not in part
+        text += ("\n" if close else "\n\n\n") * bool(text) + part
+        assigned = close or isinstance(ast.parse(part).body[-1], ast.Assign)
+    return text + "\n"

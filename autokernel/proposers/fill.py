@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autokernel.proposers.emit import Reference, leaf_text, model_class, module_text, operand_text
+from autokernel.proposers.emit import Reference, leaf_text, model_class, module_head, module_text, operand_text
 from autokernel.proposers.graph import Graph, Unmatchable, Value
 from autokernel.proposers.hooks_cuda import chain_text
 from autokernel.proposers.hooks_triton import functions_used, hook_text
@@ -52,8 +52,8 @@ def fill(start: Starter, match: Match, graph: Graph, ref: Reference, params: Map
     """The candidate's text: the starter with the match's facts and these parameters in it."""
     made = pieces(start, match, params)
     before = [line for line in ref.before.split("\n") if line and line not in start.text]
-    literals = [*([f"SHAPE = {dict(match.shape)!r}"] if start.shape else []), f"PARAMS = {dict(params)!r}"]
-    head = module_head(doc, made.imports, before, literals)
+    literals = {**({"SHAPE": dict(match.shape)} if start.shape else {}), "PARAMS": dict(params)}
+    head = module_head(doc, made.imports, literals, before)
     return module_text([head, made.helpers, *made.rest, model_class(ref, call_text(match, graph, ref), doc)])
 
 
@@ -64,13 +64,6 @@ def call_text(match: Match, graph: Graph, ref: Reference, function: str = "run")
         return str(match.shape["call"]).format(*inputs)
     call = f"{function}({', '.join(inputs)})"
     return f"{call}.view({match.out_shape})" if match.op in RESHAPED else call
-
-
-def module_head(doc: str, imports: Sequence[str], before: Sequence[str], literals: Sequence[str]) -> str:
-    """Docstring, imports (of the future first) and literals of a candidate."""
-    future = [line for line in imports if "__future__" in line]
-    others = [line for line in imports if line not in future]
-    return "\n\n".join(part for part in (f'"""{doc}"""', *future, "\n".join([*others, *before]), "\n".join(literals)) if part)
 
 
 def _native(text: str, params: Mapping[str, Any], match: Match) -> str:
