@@ -69,9 +69,9 @@ def kept(rm, rn, TRIANGULAR: tl.constexpr):
 def prepare_kernel(
     x, y, SLOW: tl.constexpr, FAST: tl.constexpr, WIDE_SLOW: tl.constexpr, WIDE_FAST: tl.constexpr,
     XB: tl.constexpr, XS: tl.constexpr, XF: tl.constexpr, YB: tl.constexpr, YS: tl.constexpr, PART: tl.constexpr,
-    PARTS: tl.constexpr, LEFT: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_F: tl.constexpr,
+    COPIES: tl.constexpr, LEFT: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_F: tl.constexpr,
 ):
-    """Copy (SLOW, FAST) of each batch to (WIDE_SLOW, WIDE_FAST), zeros beyond, once for each of PARTS, which lie PART apart.
+    """Copy (SLOW, FAST) of each batch to (WIDE_SLOW, WIDE_FAST), zeros beyond, once for each of COPIES, which lie PART apart.
 
     Parts are rounded to bfloat16: the number, what that leaves, what that leaves again. The left matrix's part i meets the right
     one's part i, small products first, so that the sum is small while they are added.
@@ -86,7 +86,7 @@ def prepare_kernel(
     target = y + batch * YB + s.to(tl.int64)[:, None] * YS + f[None, :]
     inside = (s < WIDE_SLOW)[:, None] & (f < WIDE_FAST)[None, :]
     v = tl.load(source, mask=(s < SLOW)[:, None] & (f < FAST)[None, :], other=0.0)
-    if PARTS == 1:
+    if COPIES == 1:
         tl.store(target, v, mask=inside)
     else:
         first = v.to(tl.bfloat16).to(tl.float32)
@@ -94,7 +94,7 @@ def prepare_kernel(
         second = rest.to(tl.bfloat16).to(tl.float32)
         first_out = first.to(y.dtype.element_ty)
         second_out = second.to(y.dtype.element_ty)
-        if PARTS == 3:
+        if COPIES == 3:
             tl.store(target, second_out if LEFT else first_out, mask=inside)
             tl.store(target + PART, first_out if LEFT else second_out, mask=inside)
             tl.store(target + 2 * PART, first_out, mask=inside)
