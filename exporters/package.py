@@ -53,7 +53,7 @@ class Kernel:
         words = {f"{operation.native.backend}-{operation.native.processor}" for operation in self.native if operation.native is not None}
         if len(words) != 1:
             raise refused(f"the winners were compiled for different backends: {', '.join(sorted(words))}. "
-                          "Export them on one machine, with one CUDA version.", rule="one-toolchain")
+                          "Run the export on one machine, with one CUDA version.", rule="one-toolchain")
         return f"torch-stable-abi{STABLE_ABI}-{words.pop()}-linux"
 
     @property

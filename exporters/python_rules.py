@@ -26,23 +26,23 @@ def check_python(source: str, what: str) -> None:
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if name in _COMPILES or any(part in _COMPILES for module in modules for part in module.split(".")):
             raise refused(f"{what} compiles C++ when it is imported (line {line}). "
-                          "Write it as a candidate with CUDA_SRC or CPP_SRC, which is compiled ahead.", rule="compiles-on-import")
+                          "Use CUDA_SRC or CPP_SRC, which are compiled ahead.", rule="compiles-on-import")
         if name in _DYNAMIC:
             raise refused(f"{what} imports by name at run time ({name}), which nobody can check. "
                           "Use import statements.", rule="hub-imports")
         if isinstance(node, ast.ImportFrom) and node.level:
-            raise refused(f"{what} has a relative import (line {line}), but is one file. "
-                          "Write it as one file.", rule="hub-imports")
+            raise refused(f"{what} has a relative import (line {line}), and must be one file. "
+                          "Put what it imports into it.", rule="hub-imports")
         for module in modules:
             top = module.partition(".")[0]
             if top not in sys.stdlib_module_names and top not in (*NAMED_BY_TORCH, OWN, "__future__"):
-                raise refused(f"{what} imports '{module}' (line {line}), and kernels on the Hub may import the standard "
+                raise refused(f"{what} imports '{module}' (line {line}), and kernels on the Hub must import the standard "
                               "library, torch, triton and themselves alone. "
                               "Write what it takes from there into the candidate, then judge it again.", rule="hub-imports")
         if isinstance(node, ast.FunctionDef) and any(_ends_in(d, ("autotune", "heuristics")) for d in node.decorator_list):
             raise refused(f"{what} tunes itself when it runs: '{node.name}' (line {line}) has @triton.autotune or "
                           "@triton.heuristics. "
-                          "Write the chosen configuration into the launch, then judge it again.", rule="baked-parameters")
+                          "Set the chosen configuration in the launch, then judge it again.", rule="baked-parameters")
 
 
 def _imports(node: ast.AST) -> list[str]:

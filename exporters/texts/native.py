@@ -25,7 +25,7 @@ def check_processor(needs: tuple[str, ...]) -> None:
     missing = [name for name in needs if name not in has]
     if missing:
         raise ImportError(f"this kernel was compiled for a processor with {', '.join(missing)}, which this one lacks. "
-                          "Export it again on a machine of this kind.")
+                          "Run the export again on a machine of this kind.")
 
 
 def load(library: str) -> ctypes.CDLL:
@@ -33,7 +33,7 @@ def load(library: str) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(Path(__file__).with_name(library)))
     except OSError as error:
-        raise ImportError(f"this kernel's library cannot be loaded: {error}. Its card names the glibc and CUDA that it needs.") from error
+        raise ImportError(f"this kernel's library cannot be loaded: {error}. See its card for the glibc and CUDA that it needs.") from error
 
 
 class Launcher:
