@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from autokernel.errors import InternalError, UsageError
 from autokernel.moveon import MoveOn
-from autokernel.proposers import Foresees, Observer, ProblemLike, Proposer
+from autokernel.proposers import Foresees, Learns, Observer, ProblemLike, Proposer
 from autokernel.records import INCUMBENT_FAILS, Candidate, Evaluation
 from autokernel.rules import QUICK, STRICT, Rules
 from autokernel.run_folder import RunFolder, describe
@@ -100,6 +100,8 @@ def search_problem(problem: ProblemLike, proposer: Proposer, evaluate: Evaluate,
                          "Pass --fresh to set it aside and begin anew, or --out to choose another folder.")
     standing = Standing(trials)
     workspace = run.workspace(problem, standing)
+    if isinstance(proposer, Learns):
+        proposer.learn(run.solved(problem.uid))
     if trials and isinstance(proposer, Observer):
         proposer.observe(problem, trials[-1], standing.incumbent)
     search = _Search(problem, proposer, evaluate, run, options, progress or Silent(), deadline, standing, workspace)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from autokernel.durable import make_folder, replace_file
+from autokernel.errors import StorageError
 from autokernel.ledger import Ledger
-from autokernel.proposers import ProblemLike, starting_text
+from autokernel.proposers import ProblemLike, Solved, starting_text
 from autokernel.records import Candidate, Comparison
 from autokernel.results import ResultsTable
 from autokernel.standing import Standing
@@ -57,6 +59,18 @@ class RunFolder:
         """The candidate of a recorded trial. Raises StorageError where its text is gone or changed."""
         return Candidate(source=self.store.text(trial.evaluation.candidate), builder=trial.evaluation.builder, parent=trial.parent,
                          proposer=trial.proposer, note=trial.note)
+
+    def solved(self, before: str) -> list[Solved]:
+        """The problems that had a champion before the search of `before` began; those whose texts are gone are left out."""
+        trials = self.ledger.contents.trials
+        earlier = trials[:next((place for place, trial in enumerate(trials) if trial.problem == before), len(trials))]
+        found = []
+        for final in (trial for trial in earlier if trial.phase == "final" and trial.kept):
+            tried = [trial for trial in earlier if trial.problem == final.problem and trial.phase == "search"]
+            with suppress(StorageError):
+                texts = tuple(self.store.text(trial.evaluation.candidate) for trial in tried)
+                found.append(Solved(texts, self.store.text(final.evaluation.candidate)))
+        return found
 
     def workspace(self, problem: ProblemLike, standing: Standing) -> Workspace:
         """The problem's workspace, brought in line with where its search stands. Raises MissingOnMachine, StorageError."""

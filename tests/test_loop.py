@@ -371,6 +371,23 @@ def test_what_every_problem_would_meet_stops_the_level(run, error):
         level(run, evaluate=raising)
 
 
+def test_a_strategy_learns_from_the_problems_solved_before_the_present_one_also_after_a_resume(tmp_path):
+    class Learning(script.ScriptedProposer):
+        def learn(self, solved):
+            heard.append([(one.tried, one.champion) for one in solved])
+
+    heard = []
+    for _ in range(2):
+        with RunFolder.open(tmp_path / "run", script.HEADER) as run:
+            run_level(script.PROBLEMS, Learning(script.TEXTS), script.ScriptedEvaluate(), run, script.OPTIONS)
+            champion = run.ledger.contents.champions()["L1/1"]
+            tried = tuple(run.store.text(t.evaluation.candidate) for t in run.ledger.contents.of("L1/1") if t.phase == "search")
+            solved = run.solved("L1/2")
+            assert [(one.tried, one.champion) for one in solved] == [(tried, run.store.text(champion.evaluation.candidate))]
+            assert run.solved("L1/1") == [] and len(run.solved("L1/3")) == 2
+    assert heard == [[], [(tried, run.store.text(champion.evaluation.candidate))]]
+
+
 def test_the_minutes_are_shared_fairly(run, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("autokernel.loop.time.monotonic", lambda: now[0])

@@ -63,6 +63,22 @@ class Foresees(Protocol):
         """One or more candidates likely to be proposed after `pending`, whatever becomes of it; may be none, and may be wrong."""
 
 
+@dataclass(frozen=True)
+class Solved:
+    """A problem of this run that has a champion: the texts tried on it, oldest first, and the one that stood."""
+
+    tried: tuple[str, ...]
+    champion: str
+
+
+@runtime_checkable
+class Learns(Protocol):
+    """What a strategy has besides if it goes by what won on other problems."""
+
+    def learn(self, solved: Sequence[Solved]) -> None:
+        """Called before a problem's search begins or goes on, with those that were solved before it began, oldest first."""
+
+
 @runtime_checkable
 class Observer(Protocol):
     """What a strategy has besides if it wants to hear the loop's decisions."""

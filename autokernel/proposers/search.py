@@ -1,11 +1,12 @@
 """The built-in search: starters matched to the traced problem, launch parameters chosen by optuna. Needs no model and no torch here.
 
-First come each template's own first choices, all of the likeliest template before the next one's. Then two of three proposals change
-one parameter of the fastest candidate so far by one step, the third is optuna's own: launch parameters interact little, and random
-choices from a space of ten thousand are mostly far from good.
+First come each template's own first choices: the likeliest of every template, and beside it what won on a problem of this run where the
+template began likewise; then the second of every template, and so on. Then two of three proposals change one parameter of the fastest
+candidate so far by one step, the third is optuna's own: launch parameters interact little, and random choices from a space of ten
+thousand are mostly far from good.
 
-Its state is a function of (seed, history): each proposal is recomputed by asking and telling from the start, so that a run which was
-killed goes on with the proposal it would have made.
+Its state is a function of (seed, solved problems, history): each proposal is recomputed by asking and telling from the start, so that a
+run which was killed goes on with the proposal it would have made.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from __future__ import annotations
 import hashlib
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from autokernel.proposers import ProblemLike, starting_text
+from autokernel.proposers import ProblemLike, Solved, starting_text
 from autokernel.proposers.graph import Unmatchable
+from autokernel.proposers.learned import Lessons
 from autokernel.proposers.template import Template
 from autokernel.proposers.templates import templates
 from autokernel.records import Candidate, Evaluation
@@ -37,6 +39,11 @@ class SearchProposer:
     def __init__(self, backend: str = "auto", device: str = "cpu", seed: int = 0) -> None:
         self.backend, self.device, self.seed = backend, device, seed
         self._problems: dict[str, _Problem] = {}
+        self._lessons = Lessons()
+
+    def learn(self, solved: Sequence[Solved]) -> None:
+        """As `Learns` has it."""
+        self._lessons = Lessons(solved)
 
     def propose(self, problem: ProblemLike, history: Sequence[Evaluation]) -> Candidate | None:
         """The next candidate, or None when every choice was tried. Where no starter fits, the reference's text, once."""
@@ -59,15 +66,17 @@ class SearchProposer:
         try:
             found = templates(problem.source, self.backend, self.device)
         except Unmatchable as met:
-            return _Problem([], self.seed, str(met))
-        return _Problem(found, self.seed, "")
+            return _Problem([], self.seed, self._lessons, str(met))
+        return _Problem(found, self.seed, self._lessons, "")
 
 
 class _Problem:
     """One problem's templates and the study over their choices."""
 
-    def __init__(self, found: Sequence[Template], seed: int, reason: str) -> None:
+    def __init__(self, found: Sequence[Template], seed: int, lessons: Lessons, reason: str) -> None:
         self.templates = {t.name: t for t in found}
+        self.learned = {t.name: choice for t in found if (choice := lessons.choice(t)) is not None}
+        self.queue = self._queue()
         self.seed = seed
         self.reason = reason
         self._study: optuna.Study | None = None
@@ -99,26 +108,33 @@ class _Problem:
 
     def following(self, seen: set[str]) -> tuple[Candidate, ...]:
         """The first choice that comes first of those not seen; none when all were."""
-        for template in self.templates.values():
-            for choice in template.firsts:
-                candidate = Candidate(template.render(dict(choice)), template.builder, proposer=SearchProposer.name)
-                if candidate.sha256 not in seen:
-                    return (candidate,)
+        for template, choice in self.queue:
+            candidate = Candidate(template.render(dict(choice)), template.builder, proposer=SearchProposer.name)
+            if candidate.sha256 not in seen:
+                return (candidate,)
         return ()
+
+    def _queue(self) -> list[tuple[Template, Mapping[str, Any]]]:
+        """The first choices in the order in which they are tried."""
+        queue: list[tuple[Template, Mapping[str, Any]]] = []
+        for place in range(max((len(t.firsts) for t in self.templates.values()), default=0)):
+            for name, template in self.templates.items():
+                queue += [(template, choice) for choice in template.firsts[place:place + 1]]
+                queue += [(template, self.learned[name])] if place == 0 and name in self.learned else []
+        return queue
 
     def _fresh(self) -> optuna.Study:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=self.seed, n_startup_trials=8))
-        for template in self.templates.values():
-            for choice in template.firsts:
-                study.enqueue_trial({"template": template.name, **{f"{template.name}.{k}": choice[k] for k in template.space}})
+        for template, choice in self.queue:
+            study.enqueue_trial({"template": template.name, **{f"{template.name}.{k}": choice[k] for k in template.space}})
         return study
 
     def _ask(self, study: optuna.Study, best: Evaluation | None) -> tuple[optuna.trial.Trial, Candidate]:
         fastest = self._fastest(study)
-        waiting = len(self._asked) < sum(len(template.firsts) for template in self.templates.values())
+        waiting = len(self._asked) < len(self.queue)
         near = self._near(fastest) if fastest is not None and not waiting and len(self._asked) % 3 != 2 else None
         if near is not None:
             study.enqueue_trial(near)
@@ -128,10 +144,18 @@ class _Problem:
         params.update({k: trial.suggest_categorical(f"{template.name}.{k}", choices) for k, choices in template.space.items()})
         self._asked.append(dict(trial.params))
         chosen = ", ".join(f"{k}={v}" for k, v in params.items() if k in template.space)
-        first = any(all(params[k] == choice[k] for k in template.space) for choice in template.firsts)
-        how = "first choice" if first else "a step from the fastest" if near is not None else "optuna's choice"
+        how = self._how(template, params, near is not None)
         return trial, Candidate(template.render(params), template.builder, parent=best.candidate if best else None,
                                 proposer=SearchProposer.name, note=f"{template.idea}; {how}: {chosen}"[:200])
+
+    def _how(self, template: Template, params: Mapping[str, Any], near: bool) -> str:
+        """Why these were chosen, in a few words."""
+        if any(all(params[k] == choice[k] for k in template.space) for choice in template.firsts):
+            return "first choice"
+        learned = self.learned.get(template.name)
+        if learned is not None and all(params[k] == learned[k] for k in template.space):
+            return "what won where it began likewise"
+        return "a step from the fastest" if near else "optuna's choice"
 
     def _fastest(self, study: optuna.Study) -> dict[str, Any] | None:
         """What the fastest accepted candidate was asked with."""

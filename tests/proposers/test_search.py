@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from autokernel import builders
-from autokernel.proposers import templates
-from autokernel.proposers.search import REFUSED, SearchProposer, value
+from autokernel.proposers import Solved, templates
+from autokernel.proposers.learned import Lessons, params_of
+from autokernel.proposers.search import REFUSED, SearchProposer, _Problem, value
+from autokernel.proposers.template import Template
 from autokernel.proposers.trace import trace
 from autokernel.records import STAGES, Candidate, Comparison, Evaluation, Measurement, Verdict
 
@@ -95,6 +97,39 @@ def test_a_resumed_search_goes_on_where_it_was() -> None:
     whole = play(SearchProposer(backend="triton", seed=1), MATMUL, history, 20)
     for cut in (1, 7, 13):
         assert play(SearchProposer(backend="triton", seed=1), MATMUL, list(history[:cut]), 20 - cut) == whole[cut:]
+
+
+def test_what_won_where_a_template_began_likewise_is_tried_second() -> None:
+    proposer = SearchProposer(backend="triton", seed=1)
+    history: list[Evaluation] = []
+    texts = play(proposer, MATMUL, history, 9)
+    won = next(text for text in texts[3:] if params_of(text) != params_of(texts[0]))
+    proposer = SearchProposer(backend="triton", seed=1)
+    proposer.learn([Solved(tuple(texts), won)])
+    history = []
+    again = play(proposer, MATMUL, history, 2)
+    assert again == [texts[0], won]
+    candidate = SearchProposer(backend="triton", seed=1).propose(MATMUL, history[:1])
+    assert candidate is not None and candidate.source != won  # who has learned nothing goes on as ever
+    other = SearchProposer(backend="cpp")
+    other.learn([Solved(tuple(texts), won)])
+    assert play(other, SOFTMAX, [], 10) == play(SearchProposer(backend="cpp"), SOFTMAX, [], 10)  # begins otherwise
+
+
+def test_a_problem_won_by_its_first_choice_teaches_nothing() -> None:
+    texts = play(SearchProposer(backend="triton", seed=1), MATMUL, [], 4)
+    proposer = SearchProposer(backend="triton", seed=1)
+    proposer.learn([Solved(tuple(texts), texts[0]), Solved(("x = (",), "x = ("), Solved((), "PARAMS = 3")])
+    assert play(proposer, MATMUL, [], 4) == texts
+
+
+def test_first_choices_of_every_template_come_before_any_second_one() -> None:
+    def made(name: str, count: int) -> Template:
+        choices = [{"n": number} for number in range(count)]
+        return Template(name, "python", name, tuple(choices), {"n": [*range(count)]}, lambda params: f"{name} {params['n']}")
+
+    queue = _Problem([made("a", 3), made("b", 1), made("c", 2)], 0, Lessons(), "").queue
+    assert [(template.name, choice["n"]) for template, choice in queue] == [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("c", 1), ("a", 2)]
 
 
 def test_asking_twice_without_an_answer_gives_the_same_candidate() -> None:
