@@ -27,6 +27,7 @@ PACKAGES = [
     "autokernel.exporting",
     "autokernel.gate",
     "autokernel.proposers",
+    "autokernel.report",
     "autokernel.sandbox",
     "autokernel.cuda",
     "autokernel.triton_kernels",
@@ -53,7 +54,8 @@ REQUIRES = [
     "rich>=13.7",
 ]
 
-TEST = ["packaging>=24", "pytest>=8.2", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "ruff>=0.9", "mypy>=1.13", "wheel>=0.43"]
+REPORT = ["matplotlib>=3.8", "jinja2>=3.1"]
+TEST = [*REPORT, "packaging>=24", "pytest>=8.2", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "ruff>=0.9", "mypy>=1.13", "wheel>=0.43"]
 HUB = ["kernel-abi-check>=0.14"]  # its verdict on compiled kernels, beside our own reading of them
 DEV = [*TEST, "build>=1.2"]
 
@@ -94,10 +96,11 @@ setup(
     package_dir=FOLDERS,
     cmdclass={"build_py": BuildPy},
     package_data={"autokernel": ["py.typed"], "kernelbench_bridge": ["py.typed", "embedded/**/*"], "scorer": ["py.typed"],
+                  "autokernel.report": ["*.j2"],
                   "exporters": ["py.typed", "texts/*"]},
     exclude_package_data={"": ["__pycache__/*", "*.pyc"]},
     install_requires=REQUIRES,
-    extras_require={"test": TEST, "dev": DEV, "hub": HUB},
+    extras_require={"test": TEST, "dev": DEV, "hub": HUB, "report": REPORT},
     entry_points={"console_scripts": ["autokernel = autokernel.cli:main"]},
     zip_safe=False,
     classifiers=[

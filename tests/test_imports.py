@@ -16,7 +16,7 @@ READ_AS_TEXT = ("autokernel/cpp_kernels/", "exporters/texts/", "kernelbench_brid
 # Layers inside autokernel, top first: a module may import its own layer and those below it.
 LAYERS = (
     {"cli", "__main__"},
-    {"run", "audit", "doctor", "self_test", "compat", "exporting"},
+    {"run", "audit", "doctor", "self_test", "compat", "exporting", "report"},
     {"loop"},
     {"evaluate", "judged_calls", "performance", "session", "proposers", "workspace", "ledger", "run_folder", "store", "standing",
      "moveon", "results", "trials"},
@@ -39,7 +39,7 @@ NO_TORCH = ("autokernel.cli", "autokernel.doctor", "autokernel.loop", "autokerne
             "autokernel.executor.broker", "autokernel.executor.nursery", "autokernel.executor.wire", "autokernel.executor.compat_host",
             "autokernel.executor.compat_wire", "autokernel.executor.compat_draws", "scorer", "exporters",
             "autokernel.exporting.flow", "autokernel.exporting.prepare", "autokernel.exporting.prove", "autokernel.exporting.winners",
-            "autokernel.exporting.binary", "autokernel.exporting.describe")
+            "autokernel.exporting.binary", "autokernel.exporting.describe", "autokernel.report")
 
 
 def modules():

@@ -21,6 +21,7 @@ COMMANDS = {
     "export": "autokernel.cli.export:export_kernel",
     "kb": "autokernel.cli.kb:kb",
     "publish": "autokernel.cli.publish:publish_kernel",
+    "report": "autokernel.cli.report:report_runs",
 }
 
 
