@@ -37,7 +37,8 @@ def level_lines(folder: Path, contents: LedgerContents, result: LevelOutcome, na
         yield from wrapped(f"not reached: {ids(result.not_reached)}; the same command goes on with them", "", "  ")
     yield ""
     yield from score_lines(score({str(folder): contents}))
-    yield f"run: {folder} (winners, ledger.jsonl, results.tsv); as a page: autokernel report {folder}"
+    yield f"run: {folder} (winners, ledger.jsonl, results.tsv)"
+    yield f"as a page: autokernel report {folder}"
 
 
 def _table(outcomes: Sequence[Outcome], names: Mapping[str, str]) -> Iterator[str]:
