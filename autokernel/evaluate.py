@@ -137,7 +137,7 @@ class _Run:
                 for calls in {session.calls, 1} if opponents else ():
                     session.null(calls)  # now, while no candidate is there that could slow it
         except ProblemFault as fault:
-            return self.refused("problem", f"{fault.kind}: {fault.message}")
+            return self._problem_fails(fault)
         worker: WorkerHandle | None = None
         try:
             with self.timed("build"):
@@ -159,9 +159,7 @@ class _Run:
         except ProblemFault as fault:
             if fault.kind == DOES_NOT_FIT and worker is not None:
                 raise _NoRoom(self._stage(), fault.message) from fault
-            if fault.kind == INCUMBENT_FAILS:
-                session.end_incumbent()
-            return self.refused("problem", f"{fault.kind}: {fault.message}")
+            return self._problem_fails(fault)
         except WorkerFault as fault:
             self.log = worker.text.text(0.2) if worker else session.logs.get("last", "")
             reason = f"{_FAULTS[fault.kind]}: {fault.message}{_last_line(self.log)}"
@@ -175,6 +173,11 @@ class _Run:
                     self.executor.stop(worker)
         return self._evaluation(refusal)
 
+    def _problem_fails(self, fault: ProblemFault) -> Evaluation:
+        if fault.kind == INCUMBENT_FAILS and self.session is not None:
+            self.session.end_incumbent()
+        return self.refused("problem", f"{fault.kind}: {fault.message}")
+
     def _audit(self, session: Session) -> str:
         """Why no candidate may be judged on this problem, or nothing; labels a weak one."""
         found = session.audited(self.rules)
@@ -187,6 +190,8 @@ class _Run:
         return ""
 
     def _opponents(self, session: Session, incumbent: Candidate | None, against: Sequence[str]) -> dict[str, WorkerHandle]:
+        if incumbent is None:
+            session.end_incumbent()  # nobody but the candidate and the baselines is there then
         opponents = {"eager": session.opponent("eager")}
         if self.candidate.builder == "triton" and self.executor.device == "cpu":
             self.labels.append("interpreted: judged for correctness, not timed")
@@ -227,8 +232,13 @@ class _Run:
         ours = measure.precision_class([f["rms_error"] for f in answer["figures"]], answer["ieee_rms"], answer["output_rms"], self.rules)
         eager = measure.precision_class(answer["eager_rms"], answer["ieee_rms"], answer["output_rms"], self.rules)
         self.precision = ours
-        if ours == "tf32 or half" and eager != ours:
+        if ours != measure.LOW:
+            return None
+        if eager != ours:
             return "stability", f"precision: {ours}, where eager is {eager}; use fp32 arithmetic or its emulation (bf16x3, tf32x3)"
+        worst = max((f["rms_error"] / rms for f, rms in zip(answer["figures"], answer["eager_rms"], strict=True) if rms > 0), default=0.0)
+        if worst > self.rules.tf32_ratio:
+            return "stability", f"precision: {worst:.3g} times the rms error of eager's TF32; use TF32, rounded to nearest, or better"
         return None
 
     precision: str | None = None
@@ -236,19 +246,13 @@ class _Run:
     def _measure(self, session: Session, worker: WorkerHandle, opponents: Mapping[str, WorkerHandle]) -> Refusal:
         self.comparisons = []
         for name, opponent in opponents.items():
-            with self.timed(f"pairs {name}"):
-                got = performance.compare(session, worker, name, opponent)
+            got = performance.checked(session, worker, name, opponent, self.timed)
             if isinstance(got, str):
                 return "performance", got
             self.comparisons.append(got)
             self.times["candidate"], self.times[name] = got.candidate.median_ms, got.opponent.median_ms
-            if name == "incumbent" and not self.rules.second_process and got.low <= self.rules.looks.keep_above:
-                break  # it will not be kept, so the search need not know its time against the others
-            if session.calls > 1 and got.pairs > 3:
-                with self.timed("K=1 control"):
-                    reason = performance.control(session, worker, opponent, got)
-                if reason:
-                    return "performance", reason
+            if performance.falls_behind(session, got):
+                break
         return None
 
     def _without_interference(self, session: Session, worker: WorkerHandle, opponents: Mapping[str, WorkerHandle],

@@ -130,14 +130,13 @@ def compare(against: str, pairs: Callable[[int, int], Mapping[str, Any]], null: 
 def work_moved(one: Comparison, many: Comparison, null: Null, margin: float) -> bool:
     """Whether single calls (`one`) cost a candidate more, over calls in windows of several (`many`), than they cost its opponent.
 
-    What a single call costs more is launch and switch, alike on both sides. The candidate's surplus, taken alone and less its
-    opponent's, must in every pair exceed `margin` of its own time and what the opponent's single calls differ by among themselves.
+    What a single call costs more is launch and switch, alike on both sides. The candidate's surplus in the middle of its calls, taken
+    alone and less its opponent's, must exceed `margin` of its own time and what the clock resolves.
     """
-    noise = 2 * null.spread_ms + max(one.opponent.samples_ms) - min(one.opponent.samples_ms)
     behind = [ours - theirs for ours, theirs in zip(one.candidate.samples_ms, one.opponent.samples_ms, strict=True)]
-    surplus = min(behind) - (many.candidate.median_ms - many.opponent.median_ms)
-    own = min(one.candidate.samples_ms) - many.candidate.median_ms
-    return min(own, surplus) > margin * many.candidate.median_ms + noise
+    surplus = statistics.median(behind) - (many.candidate.median_ms - many.opponent.median_ms)
+    own = one.candidate.median_ms - many.candidate.median_ms
+    return min(own, surplus) > margin * many.candidate.median_ms + 2 * null.spread_ms
 
 
 def calls_per_window(rules: Rules, eager_ms: float, set_bytes: int, l2_bytes: int, free_bytes: int) -> int:
@@ -164,6 +163,9 @@ def roofline_ms(facts: Mapping[str, Any], ceilings: Mapping[str, Any]) -> float:
     return float(max(moved / rate, arithmetic)) * 1e3
 
 
+LOW = "tf32 or half"
+
+
 def precision_class(rms: Sequence[float], ieee: Sequence[float], output_rms: Sequence[float], rules: Rules) -> str:
     """"ieee-grade", "fp32-emulated", or "tf32 or half", by the worst ratio of rms errors to ieee eager's over the outputs.
 
@@ -174,4 +176,4 @@ def precision_class(rms: Sequence[float], ieee: Sequence[float], output_rms: Seq
         worst = max(worst, ours / max(theirs, scale * 2.0 ** -26, 1e-300))
     if worst <= rules.ieee_ratio:
         return "ieee-grade"
-    return "fp32-emulated" if worst <= rules.emulated_ratio else "tf32 or half"
+    return "fp32-emulated" if worst <= rules.emulated_ratio else LOW

@@ -54,16 +54,18 @@ class Rules:
     fresh_every: int  # evaluations after which the secret pool is redrawn; 1 = every one
     bound_times_error: float = 32.0  # per element: |c - r64| <= this * max(E, U) + ulps * ulp(r64)
     bound_ulps: float = 4.0
-    rms_times_error: float = 16.0
+    rms_times_error: float = 8.0
     large_set_bytes: int = 4 << 30  # above this one fp64 set is judged instead of all
     window_work_ms: float = 8.0
     window_calls: tuple[int, ...] = (1, 2, 4, 16)
     window_l2_times: float = 2.0
     ieee_ratio: float = 2.0
     emulated_ratio: float = 8.0
+    tf32_ratio: float = 4.0  # where eager itself uses TF32: times its rms error that a candidate's may be; bfloat16's is eight times
     blind_share: float = 0.10
     repeat_times_eager: float = 4.0  # repeats may differ by this times eager's own spread, itself a sample of a few runs
-    control_pairs: int = 6  # pairs of one-call windows beside windows of several calls
+    control_pairs: int = 6  # pairs of one-call windows beside windows of several calls, more where these leave it open
+    control_rounds: int = 4  # so many times at most
     control_margin: float = 0.5  # one-call windows may cost a candidate this share more than its opponent's own surplus there
     interference: float = 1.02  # an opponent slower than this beside the candidate, against alone, is interfered with
     write_share: float = 0.5  # outputs written in less than this share of the time that the fastest filling takes were not written
@@ -79,11 +81,12 @@ class Rules:
 STRICT = Rules(
     name="strict", version=3,
     looks=Looks(pairs=(12, 24, 48, 96), alpha=(0.001, 0.002, 0.003, 0.004), budget_s=2.0, first_look_s=5.0),
-    own_sets=3, extended_kinds=("negated", "scaled", "difference", "sparse"), edge_kinds=("zeros", "constant", "large", "denormal"),
+    own_sets=3, extended_kinds=("negated", "scaled", "difference", "sparse", "outliers"),
+    edge_kinds=("zeros", "constant", "large", "denormal"),
     repeats=2, second_process=True, fresh_every=1,
 )
 QUICK = Rules(
-    name="quick", version=2,
+    name="quick", version=3,
     looks=Looks(pairs=(12, 24), alpha=(0.001, 0.002), budget_s=0.4, first_look_s=2.5, narrow=math.inf),
     own_sets=1, extended_kinds=("difference",), edge_kinds=(), repeats=1, second_process=False, fresh_every=25,
 )

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 from autokernel import builders, measure
 from autokernel.errors import BuilderUnavailable
 from autokernel.executor.broker import Executor
-from autokernel.executor.faults import COMPILE_BASELINE, REFERENCE_FAILS, ProblemFault, WorkerFault
+from autokernel.executor.faults import COMPILE_BASELINE, IDLE, REFERENCE_FAILS, ProblemFault, WorkerFault
 from autokernel.executor.nursery import SPARE_CORES, WorkerHandle
+from autokernel.gate.calls import fault_in
 from autokernel.records import INCUMBENT_FAILS, Candidate
 from autokernel.rules import Rules
 
@@ -88,8 +89,15 @@ class Session:
         return self.problem.hash == problem.hash and self.problem.uid == problem.uid
 
     def ask(self, order: str, deadline_s: float, workers: dict[str, WorkerHandle], **arguments: Any) -> dict[str, Any]:
-        """A request to the judge about this problem's workers."""
-        return self.executor.judge(order, deadline_s, workers, **arguments)
+        """A request to the judge about this problem's workers. Raises WorkerFault and ProblemFault, the latter where a worker that was to
+        stand idle was not: the incumbent, if there is one."""
+        try:
+            return self.executor.judge(order, deadline_s, workers, **arguments)
+        except WorkerFault as fault:
+            if fault.kind != IDLE:
+                raise
+            kept = any(name not in ("eager", "compile") for name in self.workers)
+            raise ProblemFault(INCUMBENT_FAILS if kept else REFERENCE_FAILS, fault.message) from fault
 
     def deadline(self, calls: int) -> float:
         """Broker's deadline for an order of that many calls: the judge's own per-call limits come first, problem code included."""
@@ -175,9 +183,10 @@ class Session:
             self.executor.stop(worker)
             kind = COMPILE_BASELINE if compiled else REFERENCE_FAILS
             raise ProblemFault(kind, f"{fault.message}: {log.strip().splitlines()[-1][:300] if log.strip() else 'no text'}") from fault
-        if not all(figure["within"] for figure in answer["figures"]) and not compiled:
+        wrong = fault_in({**answer, "changed_input": None}, "the reference must give the same answer in a process of its own")
+        if wrong and not compiled:
             self.executor.stop(worker)
-            raise ProblemFault(REFERENCE_FAILS, "the reference must give the same answer in a process of its own and does not")
+            raise ProblemFault(REFERENCE_FAILS, wrong)
         return worker
 
     def null(self, calls: int) -> measure.Null:

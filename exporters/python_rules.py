@@ -85,13 +85,20 @@ def _stores(function: ast.FunctionDef) -> bool:
     return False
 
 
+def _root(node: ast.expr) -> str:
+    """The name that an attribute's attributes begin with; empty where there is none. However long it is."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def _made_by_torch(function: ast.FunctionDef) -> set[str]:
     """Names that the function assigns from calls of torch alone."""
     made: set[str] = set()
     other: set[str] = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Assign):
-            calls = isinstance(node.value, ast.Call) and ast.unparse(node.value.func).startswith("torch.")
+            calls = isinstance(node.value, ast.Call) and _root(node.value.func) == "torch"
             for target in node.targets:
                 if isinstance(target, ast.Name):
                     (made if calls else other).add(target.id)

@@ -14,7 +14,7 @@ import pytest
 
 from autokernel import rules
 from autokernel.errors import BuilderUnavailable
-from autokernel.evaluate import evaluate
+from autokernel.evaluate import _sessions, evaluate
 from autokernel.executor import families, wire
 from autokernel.executor.broker import Executor
 from autokernel.records import Candidate, Evaluation
@@ -149,6 +149,54 @@ def test_a_candidate_that_is_late_each_time_is_refused(executor: Executor) -> No
     made = judge(executor, late_until(float("inf")))
     assert not made.accepted and made.refused_by != "smoke" and made.reason.startswith("too slow")
     assert judge(executor, RIGHT).labels == ()
+
+
+SHIM = """
+import gc, time
+from autokernel.executor.worker import Worker
+shim = next(held for held in gc.get_objects() if isinstance(held, Worker))
+"""
+
+
+def test_who_dawdles_off_the_clock_ends_no_comparison_early(executor: Executor) -> None:
+    dawdling = SHIM + """
+plain = Worker.prepare
+def prepare(self, plan):
+    plain(self, plan)
+    time.sleep(0.15)
+Worker.prepare = prepare
+""" + RIGHT
+    looks = replace(FAST.looks, pairs=(12,), first_look_s=0.8)
+    made = judge(executor, dawdling, using=replace(FAST, looks=looks))
+    pair = made.against("eager")
+    assert made.accepted and pair is not None and pair.pairs == 12, made.reason
+
+
+def test_an_idle_incumbent_stands_still_while_others_are_timed_and_is_gone_where_it_is_not_asked_for(executor: Executor) -> None:
+    watching = body("""
+if not self.kept.get('watched'):
+    import threading, time
+    self.kept['watched'] = True
+    def watch():
+        last = time.perf_counter()
+        while True:
+            time.sleep(0.002)
+            now = time.perf_counter()
+            if now - last > 0.03: print(f'still {now - last:.4f}', flush=True)
+            last = now
+    threading.Thread(target=watch, daemon=True).start()
+return torch.relu(self.linear(x)) * scale""")
+    incumbent = Candidate(watching, "python")
+    looks = replace(FAST.looks, pairs=(12,), first_look_s=20.0)
+    made = evaluate(TASK, Candidate(RIGHT, "python"), rules=replace(FAST, looks=looks), executor=executor, incumbent=incumbent,
+                    against=("incumbent", "eager"))
+    assert made.accepted and [pair.against for pair in made.comparisons] in (["incumbent", "eager"], ["incumbent"]), made.reason
+    session = _sessions[executor]
+    asked = evaluate(TASK, Candidate(RIGHT, "python"), rules=replace(FAST, looks=looks), executor=executor, incumbent=incumbent)
+    text = session.workers[incumbent.sha256].text.text(0.2)
+    still = [float(line.split()[1]) for line in text.splitlines() if line.startswith("still")]
+    assert asked.accepted and max(still) > 0.6 * asked.breakdown_s["pairs eager"], (still, asked.breakdown_s)
+    assert judge(executor, RIGHT).accepted and incumbent.sha256 not in session.workers
 
 
 UNBUILDABLE = {

@@ -24,12 +24,12 @@ LAYERS = (
     {"executor"},
     {"builders"},
     {"sandbox"},
-    {"rules", "records", "machine", "errors", "durable", "compare", "compare_cuda", "__init__"},
+    {"rules", "records", "machine", "errors", "durable", "compare", "compare_cuda", "untrusted_file", "__init__"},
 )
 
 # what lives in the candidate's process, or in the one it is forked from
 UNTRUSTED = ("autokernel.executor.worker", "autokernel.executor.zygote", "autokernel.executor.wire", "autokernel.executor.cuda_driver",
-             "autokernel.executor.families", "autokernel.executor.neutral", "autokernel.executor.ahead", "autokernel.sandbox",
+             "autokernel.executor.families", "autokernel.executor.neutral", "autokernel.executor.settle", "autokernel.executor.ahead", "autokernel.sandbox",
              "autokernel.builders",
              "autokernel.errors", "autokernel.executor.precision", "autokernel.executor.compat_worker",
              "autokernel.executor.compat_wire", "autokernel.executor.compat_clock")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 torch = pytest.importorskip("torch")
-from autokernel.executor import wire  # noqa: E402
+from autokernel.executor import families, wire  # noqa: E402
 from autokernel.executor.faults import LinkFailed  # noqa: E402  needs torch
 from autokernel.executor.link import WorkerLink  # noqa: E402
 from autokernel.executor.nursery import Nursery  # noqa: E402
@@ -149,4 +149,26 @@ def test_a_changed_input_is_named(nursery: Nursery) -> None:
     assert link.lent is not None
     link.lent.bytes[5] ^= 1  # one bit in lent memory, as a candidate could
     assert link.unchanged(given) == 0
+    link.close()
+
+
+def test_the_clock_runs_before_the_worker_does(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever keeps the judge off the processors once a worker may run, and before it is asked to, is timed meanwhile."""
+    link = linked(nursery, "plain")
+    x, expected = torch.ones(4, 6), [torch.empty(4, 6)]
+
+    def window_ms() -> float:
+        return link.window([(x,)], expected, b"T", seed=1, timeout_s=10).ms
+
+    window_ms()
+    plain = min(window_ms() for _ in range(5))
+    thaw = families.thaw
+
+    def late(keeper: int, still: families.Still) -> float:
+        released = thaw(keeper, still)
+        time.sleep(0.2)
+        return released
+
+    monkeypatch.setattr(families, "thaw", late)
+    assert window_ms() > 200 > plain
     link.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 
 NATIVE_LITERALS = {"CUDA_SRC": "cuda", "CPP_SRC": "cpp"}
 _IMPORT_BUILDS = frozenset({"load_inline", "cpp_extension"})
@@ -15,7 +17,12 @@ class CandidateFault(ValueError):
 def parse(source: str) -> ast.Module:
     """The syntax tree of a candidate's text. Raises CandidateFault, with line and reason, for text that is no Python."""
     try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source.encode("utf-8", "surrogatepass")).readline)
+        if encoding not in ("utf-8", "utf-8-sig"):  # Python would read the file otherwise than we and its readers do
+            raise CandidateFault(f"error: the file must be UTF-8, and its coding line says {encoding}.")
         return ast.parse(source)
+    except CandidateFault:
+        raise
     except SyntaxError as error:
         line = f"candidate.py:{error.lineno}: " if error.lineno else ""
         text = f"\n    {error.lineno} | {error.text.rstrip()}" if error.text and error.lineno else ""
@@ -95,9 +102,18 @@ def _has_triton_kernel(tree: ast.Module) -> bool:
                 called = decorator.func if isinstance(decorator, ast.Call) else decorator
                 if isinstance(called, ast.Name) and called.id in functions:
                     return True
-                if isinstance(called, ast.Attribute) and called.attr == "jit" and ast.unparse(called.value) in modules:
+                if isinstance(called, ast.Attribute) and called.attr == "jit" and dotted(called.value) in modules:
                     return True
     return False
+
+
+def dotted(node: ast.expr) -> str:
+    """A name with its attributes, e.g. "torch.nn"; empty for any other expression. However long: `ast.unparse` calls itself."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
 def _of_triton(module: str) -> bool:

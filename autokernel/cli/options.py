@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEVICE = re.compile(r"cpu|cuda(:\d+)?")
-LARGEST_CANDIDATE_BYTES = 16 << 20  # a source file of a person or a model is far below; a data file passed by mistake is not
 
 
 def device_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -200,6 +199,8 @@ def read_candidate(path: Path) -> str:
         raise UsageError(f"there is no candidate file '{path}'. Check the path; pass one Python file that defines class ModelNew.")
     if not path.is_file():
         raise UsageError(f"'{path}' is not a regular file. Pass one Python file that defines class ModelNew.")
+    from autokernel.untrusted_file import LARGEST_CANDIDATE_BYTES
+
     try:
         if path.stat().st_size > LARGEST_CANDIDATE_BYTES:
             raise UsageError(f"'{path}' is larger than {LARGEST_CANDIDATE_BYTES >> 20} MB. Pass one Python source file.")

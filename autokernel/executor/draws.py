@@ -18,6 +18,7 @@ from autokernel.executor import neutral
 from autokernel.executor.faults import out_of_memory
 from autokernel.executor.precision import cast_model
 
+OUTLIERS = 8  # elements of a tensor that lie far out, at secret places
 
 class ProblemFailed(Exception):
     """The problem's own code failed or its answer is none that can be judged; the message says where."""
@@ -122,9 +123,11 @@ def _beyond(kind: str, first: Tensor, second: Tensor, generator: torch.Generator
         return first - second
     if kind == "sparse":
         mask = torch.rand(first.shape, generator=generator, device=first.device) < 0.01
-        if first.dim() >= 2 and first.shape[-1] == first.shape[-2] and torch.equal(first, first.mT):
-            mask = mask | mask.mT
-        return torch.where(mask, second, first)
+        return torch.where(_symmetric_as(first, mask), second, first)
+    if kind == "outliers":
+        mask = torch.zeros(first.shape, dtype=torch.bool, device=first.device)
+        mask.view(-1)[torch.randint(first.numel(), (OUTLIERS,), generator=generator, device=first.device)] = True
+        return torch.where(_symmetric_as(first, mask), first * 1e3, first)
     zeros = (first == 0) & (second == 0)
     if kind == "zeros":
         return torch.zeros_like(first)
@@ -136,6 +139,13 @@ def _beyond(kind: str, first: Tensor, second: Tensor, generator: torch.Generator
     if kind == "denormal":
         return first * math.ldexp(1.0, -130)
     raise ProblemFailed(f"no kind of inputs named '{kind}'; use one of the gate's")
+
+
+def _symmetric_as(first: Tensor, mask: Tensor) -> Tensor:
+    """The mask, symmetric where the tensor's matrices are."""
+    if first.dim() >= 2 and first.shape[-1] == first.shape[-2] and torch.equal(first, first.mT):
+        return mask | mask.mT
+    return mask
 
 
 def _is_fixed(first: Tensor, second: Tensor) -> bool:

@@ -123,27 +123,34 @@ def _work(family: set[int]) -> dict[tuple[int, int], tuple[str, ...]]:
     return found
 
 
-def thaw(keeper: int, still: Still) -> None:
-    """Let the family run again. Raises Restless, after it runs, where somebody has run since it was stopped."""
+def thaw(keeper: int, still: Still) -> float:
+    """Let the family run again; the time.perf_counter() at which it stood still for the last time, before anybody of it can have run.
+
+    Raises Restless, after it runs, where somebody has run since it was stopped.
+    """
+    before = time.perf_counter()
     if still.freezer is not None:
         try:
             held = still.freezer.holds()
+            before = time.perf_counter()
             still.freezer.thaw()
         except OSError:
-            return  # the family was killed meanwhile, and its group is gone; whoever asks it next is told so
+            return before  # the family was killed meanwhile, and its group is gone; whoever asks it next is told so
         if not held:
             raise Restless("its control group was not frozen any more when it was to be let go")
-        return
+        return before
     if not _lives(keeper):
-        return
+        return before
     family = members(keeper) | {keeper}
     new = family - {pid for pid, _ in still.work}
     running = {pid for pid in family if _runs(pid)}
     ran = {pid for (pid, task), done in _work(family).items() if still.work.get((pid, task)) != done}
+    before = time.perf_counter()
     wake(keeper)
     if new or running or ran:
         what = "processes appeared" if new else "stopped processes were woken" if running else "a stopped process did work"
         raise Restless(f"it was to stand still while the other side was timed, and {what}")
+    return before
 
 
 def wake(keeper: int) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 DIED, DEADLINE, PROTOCOL, RAISED, CONTRACT, UNREADABLE = "died", "deadline", "protocol", "raised", "contract", "unreadable"
-RESTLESS = "restless"
+RESTLESS, IDLE = "restless", "idle"
 """How a worker fails: its process ended, was too slow, broke the wire's rules, raised, gave what no output may be, cannot be read; it
-ran while it should have stood still."""
+ran while it should have stood still, as the other side of a pair or while others were timed."""
 
 REFERENCE_FAILS, DOES_NOT_FIT, COMPILE_BASELINE = "reference fails", "does not fit", "compile baseline"
 """What is wrong with a problem. The first two end it (records.PROBLEM_FAULTS), the third costs one opponent."""
 
 
 class LinkFailed(Exception):
-    """A request to a worker did not end well. `kind`: died, deadline, protocol, raised, contract, unreadable, restless."""
+    """A request to a worker did not end well. `kind`: died, deadline, protocol, raised, contract, unreadable, restless, idle."""
 
     def __init__(self, kind: str, message: str, *, out_of_memory: bool = False) -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class LinkFailed(Exception):
 
 class WorkerFault(Exception):
     """A worker's process failed, the candidate's unless it is said to be its `opponent`'s. `kind`: died, deadline, protocol, raised,
-    contract, unreadable, restless."""
+    contract, unreadable, restless, idle."""
 
     def __init__(self, kind: str, message: str, *, missing: bool = False, opponent: bool = False) -> None:
         super().__init__(message)

@@ -12,6 +12,8 @@ import resource
 import signal
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -19,12 +21,14 @@ import torch
 from autokernel.executor import audit, ceilings, control, cuda_driver, wire
 from autokernel.executor.bench import Bench
 from autokernel.executor.draws import ProblemFailed
-from autokernel.executor.faults import DOES_NOT_FIT, LinkFailed, out_of_memory
+from autokernel.executor.faults import DOES_NOT_FIT, IDLE, LinkFailed, out_of_memory
 from autokernel.executor.link import WorkerLink
+from autokernel.executor.settle import settle_math
 from autokernel.executor.stopwatch import Stopwatch
 from autokernel.sandbox.limits import limit
 
 PR_SET_PDEATHSIG = 1
+TIMED = ("null", "alone", "pairs")  # orders that hold the clock
 
 
 class Judge:
@@ -109,8 +113,13 @@ class Judge:
                         message[role] = self.links[message[role]]
                 if order == "audit":
                     return {"ok": True, **audit.audit(self.bench, message["kinds"])}
-                self._make_room(order, [link for link in message.values() if isinstance(link, WorkerLink)])
-                reply = getattr(self.stopwatch if order in ("null", "alone", "pairs") else self.bench, order)(**message)
+                needed = [link for link in message.values() if isinstance(link, WorkerLink)]
+                self._make_room(order, needed)
+                if order in TIMED:
+                    with self._others_stopped(needed):
+                        reply = getattr(self.stopwatch, order)(**message)
+                else:
+                    reply = getattr(self.bench, order)(**message)
             return {"ok": True, **reply}
         except LinkFailed as error:
             return {"ok": False, "who": "worker", "kind": error.kind, "message": error.message, "opponent": error.opponent}
@@ -131,6 +140,20 @@ class Judge:
         return (f"{said} (a call's inputs take {self.bench.input_bytes / 1e9:.3g} GB, its outputs {self.bench.output_bytes / 1e9:.3g} GB, "
                 "and float64 answers twice that)")
 
+    @contextmanager
+    def _others_stopped(self, needed: list[WorkerLink]) -> Iterator[None]:
+        """With every family stopped that is not timed: an incumbent of the search could work on beside whoever follows it."""
+        idle = [link for link in self.links.values() if link not in needed]
+        try:
+            for link in idle:
+                with _blaming_idle():
+                    link.freeze()
+            yield
+        finally:
+            restless = [fault for link in idle if (fault := _let_run(link)) is not None]
+        if restless:
+            raise restless[0]
+
     def _make_room(self, order: str, needed: list[WorkerLink]) -> None:
         """Before a judged call on a large problem, idle workers give their memory back: the float64 oracle needs it."""
         if order == "call" and self.bench is not None and self.bench.large and self.device.type == "cuda":
@@ -148,10 +171,30 @@ class Judge:
             control.send(sock, self.answer(message, fds))
 
 
+@contextmanager
+def _blaming_idle() -> Iterator[None]:
+    """A fault in here is that of a worker nobody asked for anything."""
+    try:
+        yield
+    except LinkFailed as fault:
+        fault.kind = IDLE
+        raise
+
+
+def _let_run(link: WorkerLink) -> LinkFailed | None:
+    """Let an idle worker run again; the fault, where it had run meanwhile."""
+    try:
+        with _blaming_idle():
+            link.thaw()
+    except LinkFailed as fault:
+        return fault
+    return None
+
 
 def main() -> None:
     """Serve the broker on the inherited socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settle_math()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
         Judge(sys.argv[2]).serve(socket.socket(fileno=int(sys.argv[1])))

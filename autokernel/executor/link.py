@@ -57,7 +57,9 @@ class WorkerLink:
         self.snapshot = Snapshot(pid, device)
         self.placement = Placement(pid) if device.type == "cpu" else None
         self.peak_bytes = 0
+        self.waited_s = 0.0  # for all replies so far
         self._still: families.Still | None = None
+        self._released = 0.0  # when it last stood still, before it was let run
 
     def freeze(self) -> None:
         """Stop the worker's whole family. Raises LinkFailed where it does not stand still."""
@@ -72,7 +74,7 @@ class WorkerLink:
         if still is None:
             return
         try:
-            families.thaw(self.keeper, still)
+            self._released = families.thaw(self.keeper, still)
         except families.Restless as error:
             raise LinkFailed(RESTLESS, str(error)) from error
 
@@ -80,6 +82,7 @@ class WorkerLink:
                 placed: Placement | None = None) -> wire.Reply:
         """Send one request and wait for its reply. Raises LinkFailed unless the status is OK."""
         self.sequence = secrets.randbits(63)  # not to be foreseen: a reply must wait for its request
+        start = time.monotonic()
         try:
             self.sock.settimeout(timeout_s)
             wire.send_request(self.sock, wire.Request(kind, calls, self.sequence, seed, b"" if body is None else pickle.dumps(body)))
@@ -94,6 +97,8 @@ class WorkerLink:
             raise LinkFailed(PROTOCOL, str(error)) from error
         except TimeoutError as error:
             raise LinkFailed(DEADLINE, f"a call must answer within {timeout_s:.0f} s") from error
+        finally:
+            self.waited_s += time.monotonic() - start
         self.peak_bytes = max(self.peak_bytes, reply.peak_bytes)
         if reply.status == wire.RAISED:
             said = wire.CODE_TEXT[reply.code] or "it raised an exception"
@@ -117,7 +122,8 @@ class WorkerLink:
         `expected` and `signature` describe one call's outputs; another structure, shape, dtype or device is a broken contract.
         On a GPU the clock runs from before the inputs are readable until the copies are complete: its work cannot be stopped, and takes
         its turns with the judge's. On the CPU the worker's family is stopped while inputs come in and outputs are read, with proof that
-        it stood still, and the clock runs from the request until it stands still again: whoever delays that is timed meanwhile.
+        it stood still, and the clock runs from before it is let run until it stands still again: whoever keeps this process off the
+        processors between the two, or delays the stop, is timed meanwhile.
         """
         layout, plan_calls = self._lay_out(sets)
         poison = [leaf.numel() * leaf.element_size() for leaf in expected for _ in sets]
@@ -127,13 +133,12 @@ class WorkerLink:
         for target in (target for call in copies for target in call if self.device.type == "cpu"):
             target.zero_()  # the first touch of a page can take longer than copying it, and not always the same time
         opened = self.snapshot.openings
-        lending_s = self._lend_inputs(layout)
-        start = time.perf_counter()
+        start = self._lend_inputs(layout)
         reply = self.request(order, calls=len(sets), seed=seed, timeout_s=timeout_s, placed=self.placement)
         wanted = [target for call in copies for target in call]
         if self.placement is None:
             self._read(reply, expected, signature, wanted)
-            ms = (lending_s + time.perf_counter() - start) * 1e3
+            ms = (time.perf_counter() - start) * 1e3
         else:
             with self._stopped():
                 ms = (time.perf_counter() - start) * 1e3
@@ -146,7 +151,8 @@ class WorkerLink:
         self.snapshot.take(list(zip(reply.tensors, targets, strict=True)))
 
     def _lend_inputs(self, layout: list[tuple[int, Tensor]]) -> float:
-        """Copy the inputs into the lent memory, on the CPU with the worker's family stopped; how long the copying took, s."""
+        """Copy the inputs into the lent memory, on the CPU with the worker's family stopped; the time.perf_counter() from which they can
+        be read: on a GPU the first of them, on the CPU all."""
         lent = self._lent_bytes()
         self._synchronise()
         with self._stopped():
@@ -156,7 +162,7 @@ class WorkerLink:
             for offset, flat in layout:
                 lent[offset:offset + flat.numel() * flat.element_size()].view(flat.dtype).copy_(flat)
             self._synchronise()
-            return time.perf_counter() - start
+        return start if self.placement is None else self._released
 
     @contextmanager
     def _stopped(self) -> Iterator[None]:

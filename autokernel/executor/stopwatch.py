@@ -12,11 +12,12 @@ import torch
 from autokernel import compare
 from autokernel.executor import wire
 from autokernel.executor.bench import Bench, Fresh, judge_fresh, plain
-from autokernel.executor.faults import LinkFailed
+from autokernel.executor.faults import DEADLINE, LinkFailed
 from autokernel.executor.link import Window, WorkerLink
 
 WARM_WINDOWS = 2
 PAIR_TRIES = 3
+DAWDLING_S = 60.0  # that a candidate's side of a comparison may take longer than its opponent's
 
 
 class Stopwatch:
@@ -61,9 +62,10 @@ class Stopwatch:
         """`count` pairs of windows on fresh sets, order alternating; every output compared. Pair numbers begin at `first`.
 
         `first` 0 is preceded by windows that do not count. Stops early after `limit_s` seconds, but not before `fewest` pairs in
-        all, or after three pairs that are all below the speedup `slower_below`.
+        all, or after three pairs that are all below the speedup `slower_below`. Of the seconds no more are the candidate's than its
+        opponent's: who could end the comparison by dawdling would do so while it is in luck.
         """
-        start = time.monotonic()
+        spent = _Budget(candidate, opponent)
         times: dict[str, list[float]] = {"candidate_ms": [], "opponent_ms": [], "candidate_event_ms": [], "opponent_event_ms": []}
         sides = [("candidate", candidate, opponent), ("opponent", opponent, candidate)]
         for number in range(first - (WARM_WINDOWS if first == 0 else 0), first + count):
@@ -73,7 +75,7 @@ class Stopwatch:
             if number >= first:
                 for key, value in pair.items():
                     times[key].append(value)
-            if number + 1 >= fewest and time.monotonic() - start > limit_s:
+            if number + 1 >= fewest and spent.seconds() > limit_s:
                 break
             ratios = [o / c for c, o in zip(times["candidate_ms"], times["opponent_ms"], strict=True)]
             if first == 0 and number == 2 and max(ratios) < slower_below:
@@ -132,6 +134,21 @@ class Stopwatch:
                     return {"output": number, "figures": [plain(error)], "changed_input": None}
         changed = None if self.bench.oracle.mutates else link.unchanged(sets)
         return None if changed is None else {"output": 0, "figures": [], "changed_input": changed}
+
+
+class _Budget:
+    """The time that pairs take, of which a candidate cannot take more than its opponent."""
+
+    def __init__(self, candidate: WorkerLink, opponent: WorkerLink) -> None:
+        self.sides = [(link, link.waited_s) for link in (candidate, opponent)]
+        self.start = time.monotonic()
+
+    def seconds(self) -> float:
+        """Spent so far. Raises LinkFailed where the candidate has kept everybody waiting."""
+        ours, theirs = (link.waited_s - before for link, before in self.sides)
+        if ours - theirs > DAWDLING_S:
+            raise LinkFailed(DEADLINE, f"its windows must not take {DAWDLING_S:.0f} s longer than its opponent's, with what is around them")
+        return time.monotonic() - self.start - ours + min(ours, theirs)
 
 
 @contextmanager

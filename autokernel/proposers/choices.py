@@ -18,7 +18,7 @@ LONG_K = 1024  # from here on three bfloat16 products are off by about what eage
 LONG_CHAIN = 11  # operations of an epilogue from which on registers run out before tiles of 128 x 128 do
 # what an operation counts for there; others one
 WEIGHTS = {"tanh": 8, "sigmoid": 2, "log1p": 5, "expm1": 5, "erf": 6, "sin": 6, "cos": 6, "leaf": 0, "const": 0, "scalar": 0}
-LONGEST_SUM = 4096  # products that a tensor core adds up before what it cuts off counts; beyond, sums of half as many are added outside
+LONGEST_SUM = 1024  # products that a tensor core adds up before what it cuts off counts; longer sums are ended there and added outside
 WORTH_SPLITTING = 300  # M * N / (M + N): products for each element of A and B that is written in parts first
 
 
@@ -51,7 +51,7 @@ def matmul(match: Match) -> list[Choice]:
     looped: Choice = {**square, "block_k": 32, "precision": precision, "prepare": pad}
     if match.shape["triangular_inputs"] or m * n / (m + n) < WORTH_SPLITTING:
         return [looped, {**looped, "precision": other}, {**looped, "precision": "ieee"}]
-    flush = LONGEST_SUM // 2 if k > LONGEST_SUM else 0
+    flush = LONGEST_SUM if k > LONGEST_SUM else 0
     apart = [{**tiles, "precision": precision, "prepare": "split", "flush": flush} for tiles in by_size]
     return [apart[0], looped, apart[1], {**apart[0], "precision": "bf16x6"}]
 

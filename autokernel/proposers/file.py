@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from autokernel import builders
-from autokernel.durable import make_folder, replace_file, storage_errors
+from autokernel.durable import make_folder, replace_file
 from autokernel.proposers import ProblemLike, starting_text
 from autokernel.records import Candidate, Comparison, Evaluation
 from autokernel.trials import Trial
+from autokernel.untrusted_file import read_inside
 from autokernel.workspace import CANDIDATE, folder_name
 
 FEEDBACK = "feedback.json"
@@ -121,11 +122,10 @@ def _candidate(text: str) -> Candidate:
 
 
 def _read(path: Path) -> str:
-    with storage_errors("read", path):
-        try:
-            return path.read_bytes().decode("utf-8", "replace")
-        except FileNotFoundError:
-            return ""  # an editor that saves by renaming leaves no file for a moment
+    try:
+        return read_inside(path, path.parent)
+    except FileNotFoundError:
+        return ""  # an editor that saves by renaming leaves no file for a moment
 
 
 PROPOSER = FileProposer

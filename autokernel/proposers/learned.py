@@ -44,8 +44,8 @@ def params_of(text: str) -> Mapping[str, Any]:
     """A candidate's PARAMS by name, those of stages as "stage.name"; empty where it has none that can be read."""
     try:
         found: Any = next((ast.literal_eval(node.value) for node in ast.parse(text).body
-                      if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PARAMS"), {})
-    except (SyntaxError, ValueError, RecursionError):
+                      if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "PARAMS"), {})
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     if not isinstance(found, dict):
         return {}

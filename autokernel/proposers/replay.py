@@ -10,6 +10,7 @@ from autokernel import builders
 from autokernel.errors import UsageError
 from autokernel.proposers import ProblemLike
 from autokernel.records import Candidate, Evaluation
+from autokernel.untrusted_file import read_inside
 
 
 class ReplayProposer:
@@ -45,14 +46,11 @@ class ReplayProposer:
     def files(self, uid: str) -> list[Path]:
         """The problem's files, sorted by name, numbers in it by value (sample_2 before sample_10)."""
         names = re.compile("|".join(_patterns(uid)))
-        return sorted((path for path in self.folder.glob("*.py") if names.fullmatch(path.name) and path.is_file()),
+        return sorted((path for path in self.folder.glob("*.py") if names.fullmatch(path.name)),
                       key=lambda path: _natural(path.stem))
 
     def _read(self, path: Path) -> Candidate:
-        try:
-            source = path.read_bytes().decode("utf-8", "replace")
-        except OSError as error:
-            raise UsageError(f"cannot read the candidate '{path}': {error.strerror}. Check the file's permissions.") from error
+        source = read_inside(path, self.folder)
         return Candidate(source=source, builder=builders.detect(source), proposer=self.name, note=path.name)
 
 

@@ -23,6 +23,8 @@ DENIED = (
     # other processes' memory, descriptors and pages
     "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "kcmp", "pidfd_getfd", "move_pages",
     "migrate_pages",
+    # a place before others on the processors
+    "sched_setattr", "sched_setscheduler", "sched_setparam", "setpriority", "ioprio_set",
     # the kernel itself, its keys, its clocks
     "bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register", "keyctl", "add_key", "request_key",
     "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "create_module", "query_module", "reboot", "syslog",

@@ -76,3 +76,16 @@ def test_load_inline_finds_ninja_in_a_venv_that_is_not_activated(monkeypatch, tm
 def test_builders_import_without_torch():
     code = "import sys; from autokernel import builders; builders.names(); sys.exit('torch' in sys.modules or 'triton' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("cookie", ["utf-7", "unicode_escape", "latin-1", "no-such-thing"])
+def test_a_coding_line_that_python_would_obey_and_readers_would_not_is_refused(cookie):
+    with pytest.raises(CandidateFault, match="UTF-8|unknown encoding"):
+        parse(f"# coding: {cookie}\n# x+AAo-import numpy\nclass ModelNew: pass\n")
+    assert parse("# -*- coding: utf-8 -*-\nclass ModelNew: pass\n").body
+
+
+def test_no_nesting_ends_the_process_that_reads_it():
+    for text in ("@" + "a." * 3000 + "jit\ndef f(): pass\n", "import triton as " + "b\n@b" + ".c" * 3000 + ".jit\ndef f(): pass\n",
+                 "x = " + "-" * 20000 + "1\n", "x = " + "(" * 5000 + ")" * 5000 + "\n"):
+        assert builders.detect(text) == "python"

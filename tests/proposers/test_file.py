@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 import threading
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from autokernel.errors import UsageError
 from autokernel.loop import LoopOptions, search_problem
 from autokernel.moveon import MoveOn
 from autokernel.proposers import starting_text
@@ -153,3 +155,12 @@ def test_a_resumed_search_takes_the_edit_that_was_in_flight(tmp_path):
         proposer = FileProposer(run.workspaces, timeout_s=0.2, poll_s=0.01)
         outcome = search_problem(first, proposer, script.ScriptedEvaluate(), run, LoopOptions())
         assert (outcome.iterations, outcome.speedup) == (1, 1.2)
+
+
+def test_what_an_agent_links_to_is_not_read_for_it(tmp_path, file):
+    (tmp_path / "secret.txt").write_text("token")
+    for place in (lambda: file.symlink_to(tmp_path / "secret.txt"), lambda: os.mkfifo(file)):
+        file.unlink()
+        place()
+        with pytest.raises(UsageError):
+            watcher(tmp_path).propose(PROBLEM, [])

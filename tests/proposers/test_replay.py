@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -74,3 +75,25 @@ def test_a_missing_folder_is_wrong_usage(tmp_path):
         create("replay", Setup(folder=tmp_path / "none"))
     with pytest.raises(UsageError, match=r"needs a folder. Pass it with --candidates"):
         create("replay", Setup())
+
+
+def test_a_link_out_of_the_folder_a_pipe_and_a_huge_file_are_wrong_usage(tmp_path):
+    (tmp_path / "secret.txt").write_text("token")
+    folder = tmp_path / "candidates"
+    folder.mkdir()
+    for place, word in (
+        (lambda path: path.symlink_to(tmp_path / "secret.txt"), "link"), (os.mkfifo, "regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "link"), (lambda path: os.truncate(_touched(path), 17 << 20), "larger"),
+    ):
+        place(folder / "L1_19.py")
+        with pytest.raises(UsageError, match=word):
+            ReplayProposer(folder).propose(PROBLEM, [])
+        (folder / "L1_19.py").unlink()
+    fill(folder, "real.py")
+    (folder / "L1_19.py").symlink_to("real.py")
+    assert ReplayProposer(folder).propose(PROBLEM, []).source == (folder / "real.py").read_text()
+
+
+def _touched(path):
+    path.touch()
+    return path
