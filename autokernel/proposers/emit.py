@@ -16,7 +16,7 @@ class Reference:
 
     arguments: tuple[str, ...]
     before: str  # module text that stands before ModelNew: imports, and helpers where the constructor needs them
-    constructor: str  # the text of __init__ in class ModelNew with the methods that it calls, "" where Model has none
+    constructor: str  # the text of __init__ in class ModelNew with the methods and attributes of the class that it reaches, "" where none
 
 
 def reference(source: str) -> Reference:
@@ -34,7 +34,8 @@ def reference(source: str) -> Reference:
         return Reference(arguments, "", "")
     if len(construct.body) > 1 and ast.get_docstring(construct) is not None:
         construct.body.pop(0)
-    wanted = _reached(methods, construct)
+    reached = _reached(methods, construct)
+    wanted = [*_attributes(model, reached), *reached]
     keeps = _needed(tree, wanted)
     return Reference(arguments, "\n".join(ast.unparse(n) for n in keeps), "\n\n".join(ast.unparse(_Renamed().visit(n)) for n in wanted))
 
@@ -53,20 +54,35 @@ def _called(node: ast.AST) -> set[str]:
     return {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
 
 
-def _needed(tree: ast.Module, methods: Sequence[ast.FunctionDef]) -> list[ast.stmt]:
-    """The module's statements that these methods reach by name, in the module's order."""
+def _attributes(model: ast.ClassDef, methods: Sequence[ast.FunctionDef]) -> list[ast.stmt]:
+    """The class's own assignments that these methods reach, one through another, in the class's order."""
+    words = {word for method in methods for word in _called(method) | _names(method)}
+    kept: list[ast.stmt] = []
+    for statement in reversed(model.body):
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and words & set(_defines(statement)):
+            kept.insert(0, statement)
+            words |= _names(statement)
+    return kept
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def _needed(tree: ast.Module, parts: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The module's statements that these parts of class Model reach by name, in the module's order."""
     defined: dict[str, ast.stmt] = {}
     for statement in tree.body:
         for name in _defines(statement):
             defined[name] = statement
     wanted: list[ast.stmt] = []
-    stack = [n.id for method in methods for n in ast.walk(method) if isinstance(n, ast.Name)]
+    stack = [name for part in parts for name in _names(part)]
     while stack:
         found = defined.get(stack.pop())
         if found is None or found in wanted or (isinstance(found, ast.ClassDef) and found.name == "Model"):
             continue
         wanted.append(found)
-        stack += [n.id for n in ast.walk(found) if isinstance(n, ast.Name)]
+        stack += _names(found)
     return [s for s in tree.body if s in wanted]
 
 
@@ -76,8 +92,8 @@ def _defines(statement: ast.stmt) -> list[str]:
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         return [statement.name]
     if isinstance(statement, ast.Assign):
-        return [n.id for target in statement.targets for n in ast.walk(target) if isinstance(n, ast.Name)]
-    return []
+        return [name for target in statement.targets for name in _names(target)]
+    return list(_names(statement.target)) if isinstance(statement, ast.AnnAssign) else []
 
 
 class _Renamed(ast.NodeTransformer):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from autokernel.proposers.emit import reference
+from autokernel.proposers.emit import model_class, reference
 from autokernel.proposers.graph import Unmatchable
 from autokernel.proposers.recorded import recorded, reference_template
 from autokernel.proposers.templates import templates
@@ -108,3 +108,31 @@ class Model(nn.Module):
     assert "class Block" in seen.before
     with pytest.raises(Unmatchable, match="must not call forward"):
         reference(source.replace("self.make(n)", "self.forward(n)"))
+
+
+def test_a_constructor_finds_the_classes_attributes_and_what_they_are_made_of() -> None:
+    source = problems.HEAD + """BASE: int = 3
+OTHER = 9
+
+
+class Model(nn.Module):
+    half = BASE
+    growth = 2 * half
+    unused = OTHER
+
+    def __init__(self):
+        super(Model, self).__init__()
+        self.layer = nn.Linear(5, Model.growth * 2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def get_inputs():
+    return [torch.rand(2, 5)]
+"""
+    seen = reference(source)
+    assert seen.constructor.startswith("half = BASE\n\ngrowth = 2 * half\n\ndef __init__(self):")
+    assert "unused" not in seen.constructor and "OTHER" not in seen.before
+    made = executed(seen.before + "\n\n" + model_class(seen, "self.layer(x)", "Itself."))
+    assert made["ModelNew"]().layer.weight.shape == (12, 5)
