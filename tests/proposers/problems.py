@@ -136,6 +136,8 @@ STAGED = {
                            "self.fc = nn.Linear(33, 24); self.p = nn.MaxPool1d(2)"),
     "two_linears": problem("x: return torch.logsumexp(self.g(torch.sigmoid(self.f(x))), dim=1)", "torch.randn(19, 33)",
                            "self.f = nn.Linear(33, 40); self.g = nn.Linear(40, 24)"),
+    "same_linears": problem("x: return torch.softmax(self.c(torch.relu(self.b(torch.relu(self.a(x))))), 1) + torch.softmax(self.b(x), 1)",
+                            "torch.randn(19, 24)", "self.a = nn.Linear(24, 24); self.b = nn.Linear(24, 24); self.c = nn.Linear(24, 24)"),
     "summed_product": problem("x: return torch.sum(torch.matmul(x, self.w.T) / 2, dim=1, keepdim=True) * 1.5", "torch.randn(9, 33)",
                               "self.w = nn.Parameter(torch.randn(20, 33))"),
     "summed_linear": problem("x: y = torch.mean(self.fc(x) - self.s, dim=1, keepdim=True); return F.gelu(torch.logsumexp(y, 1, True)) + x",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,18 @@ def test_a_plan_cuts_where_least_is_moved() -> None:
     assert ops("linear_extras") == [["matmul"]]
     assert ops("two_linears") == [["matmul", "matmul2", "rows"]]
     assert ops("separable") == [["depthwise_conv", "conv"], ["depthwise_conv", "library"]]
+
+
+def test_stages_that_do_the_same_share_their_kernels() -> None:
+    source = problems.STAGED["same_linears"]
+    template = starter_templates(source, graph_of(source), "triton")[0]
+    text = template.render(template.params)
+    functions = re.findall(r"^def (matmul\d*)\(", text, re.MULTILINE)
+    assert len(functions) == 2, functions  # with relu behind the product, and without
+    assert {f'"{name}"' for name in functions} <= set(re.findall(r'"matmul\d*"', text.replace("'", '"')))
+    assert len(re.findall(r" = matmul\d*\(", text)) == 4
+    other = template.render({**template.params, "matmul2.num_stages": 5})
+    assert len(re.findall(r"^def matmul\d*\(", other, re.MULTILINE)) == 3  # what is launched otherwise is compiled otherwise
 
 
 def test_a_rewrite_is_tried_first_and_says_that_it_is_one() -> None:
