@@ -111,7 +111,7 @@ def operand_text(graph: Graph, number: int, arguments: Sequence[str]) -> str:
     if operand.kind == "input":
         return arguments[operand.position]
     return "self." + ".".join(operand.name.split(".")) if all(p.isidentifier() for p in operand.name.split(".")) \
-        else f"self.get_parameter({operand.name!r})"
+        else f"self.get_{operand.kind}({operand.name!r})"
 
 
 def leaf_text(graph: Graph, number: int, shape: Sequence[int], stride: Sequence[int], offset: int, arguments: Sequence[str]) -> str:

@@ -23,9 +23,9 @@ class Unmatchable(Exception):
 class Operand:
     """One tensor that a kernel reads: an input of forward (by position), a parameter or buffer, or an earlier stage's result (by name)."""
 
-    kind: str  # "input", "parameter" or "stage"
+    kind: str  # "input", "parameter", "buffer" or "stage"
     position: int  # of the input among forward's arguments; -1 for the others
-    name: str  # dotted name of the parameter, or the variable that holds the stage's result; "" for an input
+    name: str  # dotted name of the parameter or buffer, or the variable that holds the stage's result; "" for an input
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     dtype: str
@@ -142,7 +142,8 @@ def read(trace: Mapping[str, Any]) -> Graph:
             values[number] = const(_decode(node["value"], values))
     for entry in trace["parameters"]:
         values.pop(entry["node"], None)
-        _add_operand(operands, values, nodes, entry["node"], Operand("parameter", -1, entry["name"], (), (), ""))
+        kind = "buffer" if entry["buffer"] else "parameter"
+        _add_operand(operands, values, nodes, entry["node"], Operand(kind, -1, entry["name"], (), (), ""))
     for op in trace["ops"]:
         name = op["op"].removeprefix("aten.")
         args, kwargs = _decode(op["args"], values), {k: _decode(v, values) for k, v in op["kwargs"].items()}

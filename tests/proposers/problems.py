@@ -27,6 +27,7 @@ ROWS = {
         "torch.randn(9, 130)", "self.w = nn.Parameter(torch.randn(130)); self.b = nn.Parameter(torch.randn(130))"),
     "rms_norm_channels": problem("x: return x / torch.sqrt(torch.mean(x ** 2, dim=1, keepdim=True) + 1e-5)", "torch.randn(3, 18, 5, 9)"),
     "batch_norm": problem("x: return self.bn(x)", "torch.randn(6, 5, 4, 9) + 1", "self.bn = nn.BatchNorm2d(5)"),
+    "batch_norm_inside": problem("x: return self.n(x)", "torch.randn(6, 5, 4, 9) + 1", "self.n = nn.Sequential(nn.BatchNorm2d(5))"),
     "instance_norm": problem("x: return self.inorm(x)", "torch.randn(3, 4, 8, 9)", "self.inorm = nn.InstanceNorm2d(4)"),
     "group_norm": problem("x: return self.gn(x)", "torch.randn(3, 6, 5, 9)", "self.gn = nn.GroupNorm(3, 6)"),
     "frobenius": problem("x: return x / torch.norm(x, p='fro')", "torch.randn(11, 7, 31)"),

@@ -26,13 +26,13 @@ _spec.loader.exec_module(problems)
 EXPECTED = {
     "chain": "elementwise", "activations": "elementwise", "scalar": "elementwise", "softmax": "softmax", "log_softmax_middle": "softmax",
     "layer_norm": "layernorm", "layer_norm_formula": "layernorm", "rms_norm_channels": "rmsnorm", "batch_norm": "groupnorm",
-    "instance_norm": "groupnorm", "group_norm": "groupnorm", "frobenius": "norm_scale", "l1_mean": "norm_scale", "sum_middle": "reduce",
-    "argmax_middle": "reduce", "argmin_last": "reduce", "hinge": "reduce", "huber": "reduce", "kl": "reduce",
-    "cross_entropy": "cross_entropy", "triplet": "triplet_loss", "logsumexp": None,
-    "matmul": "matmul", "matrix_vector": "reduce", "vector_matrix": "reduce", "linear_relu": "matmul", "lower": "matmul",
-    "einsum": "matmul", "diagonal": "diag_matmul",
-    "diagonal_broadcast": "diag_matmul", "max_pool1d": "pooling", "avg_pool3d": "pooling", "depthwise": "depthwise_conv",
-    "cumsum_reverse": "scan", "cumsum_exclusive": "scan", "masked_cumsum": "scan", "cumprod": "scan", "attention": "attention",
+    "batch_norm_inside": "groupnorm", "instance_norm": "groupnorm", "group_norm": "groupnorm", "frobenius": "norm_scale",
+    "l1_mean": "norm_scale", "sum_middle": "reduce", "argmax_middle": "reduce", "argmin_last": "reduce", "hinge": "reduce",
+    "huber": "reduce", "kl": "reduce", "cross_entropy": "cross_entropy", "triplet": "triplet_loss", "logsumexp": None, "matmul": "matmul",
+    "matrix_vector": "reduce", "vector_matrix": "reduce", "linear_relu": "matmul", "lower": "matmul", "einsum": "matmul",
+    "diagonal": "diag_matmul", "diagonal_broadcast": "diag_matmul", "max_pool1d": "pooling", "avg_pool3d": "pooling",
+    "depthwise": "depthwise_conv", "cumsum_reverse": "scan", "cumsum_exclusive": "scan", "masked_cumsum": "scan", "cumprod": "scan",
+    "attention": "attention",
 }
 
 
