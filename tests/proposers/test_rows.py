@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,3 +36,33 @@ def test_offsets_beyond_2_to_the_31_are_counted_in_64_bits(shape: str, dim: int,
     assert columns and all(("int64" in line) is across for line in columns)
     lanes = re.findall(r"^ +lane = .*", text, re.MULTILINE)
     assert lanes and all(("int64" in line) is down for line in lanes)
+
+
+CORNERS = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+sys.path[:0] = [{benchmarks!r}, {root!r}]
+import corners
+corners.pretend_to_have_the_memory()
+from autokernel.proposers.triton_words import Words
+problem = SimpleNamespace(source=Path({source!r}).read_text(), uid="X")
+print(*corners.check(problem, 100, Path({scratch!r}))[0]["defects"])
+Words.wide_across = False
+print(*corners.check(problem, 100, Path({scratch!r}))[0]["defects"])
+"""
+
+
+@pytest.mark.timeout(300)
+def test_no_program_at_a_grids_corner_leaves_its_tensors(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    root = Path(__file__).resolve().parents[2]
+    source = tmp_path / "source.py"
+    source.write_text(problems.problem("x: return torch.logsumexp(x, dim=0)", "torch.rand(160, 1 << 24)"))
+    script = CORNERS.format(benchmarks=str(root / "benchmarks"), root=str(root), source=str(source), scratch=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    right, wrong = done.stdout.split("\n")[:2]
+    assert right == ""
+    assert f"an int32 would be {159 << 24}" in wrong  # were columns counted in 32 bits
+    assert f"of {160 << 26}" in wrong and "a load of bytes -8589934592" in wrong
