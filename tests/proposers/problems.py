@@ -44,6 +44,7 @@ ROWS = {
     "triplet": problem("a, p, n: return self.loss(a, p, n)", "torch.rand(9, 65), torch.rand(9, 65), torch.rand(9, 65)",
                        "self.loss = nn.TripletMarginLoss(margin=1.0)"),
     "logsumexp": problem("x: return torch.logsumexp(x, dim=1)", "5 * torch.randn(31, 77)"),
+    "turned_copy": problem("x: return torch.softmax(x.t().contiguous().view(19, 37, 1).squeeze(2), 1)", "torch.randn(37, 19)"),
 }
 OTHERS = {
     "matmul": problem("a, b: return torch.matmul(a.T, b.T)", "torch.randn(33, 40), torch.randn(17, 33)"),
@@ -76,6 +77,7 @@ def conv(kind: str, *arguments: str) -> str:
 # chains of stages: what is planned as several kernels, or as one with more than its first operation in it
 STAGED = {
     "logsumexp": ROWS["logsumexp"],
+    "turned_copy": ROWS["turned_copy"],
     "conv1d": problem("x: return self.c(x)", "torch.randn(2, 5, 23)", conv("Conv1d", "5", "7", "3", "stride=2", "dilation=3", "padding=2")),
     "conv2d_odd": problem("x: return torch.relu(self.c(x)) + self.b", "torch.randn(2, 3, 9, 11)",
                           conv("Conv2d", "3", "20", "(3, 5)") + "; self.b = nn.Parameter(torch.randn(20, 1, 1))"),

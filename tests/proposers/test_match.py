@@ -28,11 +28,11 @@ EXPECTED = {
     "layer_norm": "layernorm", "layer_norm_formula": "layernorm", "rms_norm_channels": "rmsnorm", "batch_norm": "groupnorm",
     "batch_norm_inside": "groupnorm", "instance_norm": "groupnorm", "group_norm": "groupnorm", "frobenius": "norm_scale",
     "l1_mean": "norm_scale", "sum_middle": "reduce", "argmax_middle": "reduce", "argmin_last": "reduce", "hinge": "reduce",
-    "huber": "reduce", "kl": "reduce", "cross_entropy": "cross_entropy", "triplet": "triplet_loss", "logsumexp": None, "matmul": "matmul",
-    "matrix_vector": "reduce", "vector_matrix": "reduce", "linear_relu": "matmul", "lower": "matmul", "einsum": "matmul",
-    "diagonal": "diag_matmul", "diagonal_broadcast": "diag_matmul", "max_pool1d": "pooling", "avg_pool3d": "pooling",
-    "depthwise": "depthwise_conv", "cumsum_reverse": "scan", "cumsum_exclusive": "scan", "masked_cumsum": "scan", "cumprod": "scan",
-    "attention": "attention",
+    "huber": "reduce", "kl": "reduce", "cross_entropy": "cross_entropy", "triplet": "triplet_loss", "logsumexp": None,
+    "turned_copy": None, "matmul": "matmul", "matrix_vector": "reduce", "vector_matrix": "reduce", "linear_relu": "matmul",
+    "lower": "matmul", "einsum": "matmul", "diagonal": "diag_matmul", "diagonal_broadcast": "diag_matmul", "max_pool1d": "pooling",
+    "avg_pool3d": "pooling", "depthwise": "depthwise_conv", "cumsum_reverse": "scan", "cumsum_exclusive": "scan", "masked_cumsum": "scan",
+    "cumprod": "scan", "attention": "attention",
 }
 
 
@@ -86,6 +86,21 @@ def test_a_formula_that_is_nearly_a_norm_is_not_taken_for_one(forward: str) -> N
 def test_what_no_starter_does_is_no_match(forward: str) -> None:
     found = matched(problems.problem(forward, "torch.rand(6, 8)"))
     assert found is None or found.op == "elementwise"
+
+
+@pytest.mark.parametrize(("forward", "inputs", "init"), [
+    ("x: return 2 * x.view(2, 3, 4, 5).transpose(1, 2).contiguous().view(2, 12, 5)", "torch.rand(2, 12, 5)", ""),
+    ("x: return x.t().contiguous().view(-1) + 1", "torch.rand(5, 7)", ""),
+    ("x: return torch.relu(x[:, 2:].clone().view(25))", "torch.rand(5, 7)", ""),
+    ("x: return self.g(self.f(x).t().contiguous().view(20, 9))", "torch.rand(20, 33)",
+     "self.f = nn.Linear(33, 9); self.g = nn.Linear(9, 8)"),
+    ("x: return self.d(torch.relu(self.c(x)).view(2, 3, 2, 20).transpose(1, 2).contiguous().view(2, 6, 5, 4))", "torch.rand(2, 4, 5, 4)",
+     "self.c = nn.Conv2d(4, 6, 1); self.d = nn.Conv2d(6, 9, 1)"),
+])
+def test_a_view_of_a_copy_is_not_taken_for_one_of_what_was_copied(forward: str, inputs: str, init: str) -> None:
+    source = problems.problem(forward, inputs, init)
+    with pytest.raises(Unmatchable):  # no strides over what was copied say it
+        starter_templates(source, graph_of(source), "triton")
 
 
 def test_dead_operations_do_not_hinder() -> None:
