@@ -3,9 +3,9 @@
     python benchmarks/aot_check.py --level 1 [--problems 50,54-60] [--source PATH] [--firsts] [--seeds] [--json aot.json] [--minutes 30]
 
 Each candidate's forward runs on tensors that have shapes and no memory ("meta"); every kernel that it launches is compiled by Triton and
-its PTX assembled by Triton's own ptxas, which says registers and spills. A candidate that does not compile, or needs more shared
-memory than a block may have, is a defect: the script ends with 1. Spills are printed and are not one. `--firsts` compiles every choice
-that a template is tried with first, not only the very first.
+its PTX assembled by Triton's own ptxas, which says registers and spills. A candidate that does not compile, needs more shared memory
+than a block may have, or more programs than a grid may have, is a defect: the script ends with 1. Spills are printed and are not one.
+`--firsts` compiles every choice that a template is tried with first, not only the very first.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 MOST_SHARED_BYTES = 232448  # of one block on sm_90
+MOST_PROGRAMS = (2**31 - 1, 65535, 65535)  # of a grid along x, y and z
 ARCHITECTURE = 90
 
 
@@ -121,8 +122,11 @@ def check(problem: Any, firsts: bool, seeds: bool, scratch: Path, launches: list
                 row["kernels"] = [resources(kernel, scratch) for kernel in unique.values()]
                 row["launches"] = len(made)
                 over = [k for k in row["kernels"] if k["shared"] > MOST_SHARED_BYTES]
+                large = [(k, grid) for k, grid in made if any(a > b for a, b in zip(grid, MOST_PROGRAMS, strict=False))]
                 if over:
                     row["defect"] = f"{over[0]['kernel']} needs {over[0]['shared']} bytes of shared memory"
+                elif large:
+                    row["defect"] = f"{large[0][0].metadata.name} needs a grid of {large[0][1]} programs"
             except Exception as error:  # noqa: BLE001 (whatever one candidate raises is its row, and counted)
                 row["defect"] = f"{type(error).__name__}: {str(error)[-300:]}"
             row["seconds"] = round(time.monotonic() - start, 1)

@@ -29,8 +29,8 @@ LAYERS = (
 
 # what lives in the candidate's process, or in the one it is forked from
 UNTRUSTED = ("autokernel.executor.worker", "autokernel.executor.zygote", "autokernel.executor.wire", "autokernel.executor.cuda_driver",
-             "autokernel.executor.families", "autokernel.executor.neutral", "autokernel.executor.settle", "autokernel.executor.ahead", "autokernel.sandbox",
-             "autokernel.builders",
+             "autokernel.executor.families", "autokernel.executor.neutral", "autokernel.executor.settle", "autokernel.executor.ahead",
+             "autokernel.sandbox", "autokernel.builders",
              "autokernel.errors", "autokernel.executor.precision", "autokernel.executor.compat_worker",
              "autokernel.executor.compat_wire", "autokernel.executor.compat_clock")
 UNTRUSTED_MAY = ("torch", "triton")  # beside the standard library and each other

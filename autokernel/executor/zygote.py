@@ -155,7 +155,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     control = socket.socket(fileno=int(sys.argv[1]))
-    import torch  # noqa: F401
+    import torch
 
     from autokernel.executor.settle import settle_math
 

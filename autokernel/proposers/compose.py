@@ -12,7 +12,7 @@ from typing import Any
 from autokernel.proposers.emit import Reference, model_class, module_head, module_text
 from autokernel.proposers.fill import call_text, pieces
 from autokernel.proposers.hooks_triton import functions_for
-from autokernel.proposers.plan import Plan
+from autokernel.proposers.plan import Plan, Stage
 from autokernel.proposers.starters import Starter
 from autokernel.proposers.triton_rows import needs_words, rows_text
 
@@ -39,10 +39,14 @@ def compose(plan: Plan, starts: Sequence[Starter | None], ref: Reference, params
     bodies: list[str] = []
     lines: list[str] = []
     before: list[str] = []
+    said: dict[str, str] = {}  # what a stage's functions are, less their names -> the stage that has them
     for name, stage, start in zip(names, plan.stages, starts, strict=True):
         if stage.match.op == "library":
             wanted = chosen.pop(name)
             before += [line for key, line in stage.match.shape.get("before", {}).items() if wanted[key] and line not in before]
+        elif (same := said.setdefault(_facts(plan, stage, start, chosen[name]), name)) != name:
+            chosen.pop(name)  # the same kernels again: compiled once
+            name = same
         elif start is None:
             helpers.append(functions_for(needs_words(stage.match)))
             bodies.append(rows_text(stage.match.shape["program"], plan.graph, name, chosen[name], f'PARAMS["{name}"]'))
@@ -61,6 +65,14 @@ def compose(plan: Plan, starts: Sequence[Starter | None], ref: Reference, params
     brief = doc if len(doc) <= WIDTH else f"Stages: {', '.join(names)}."
     model = model_class(ref, last, brief, None, lines)
     return module_text([module_head(whole, imports, literals, before), *_once(helpers), *bodies, model])
+
+
+def _facts(plan: Plan, stage: Stage, start: Starter | None, params: Mapping[str, Any]) -> str:
+    """All that a stage's functions depend on."""
+    if start is None:
+        return repr((rows_text(stage.match.shape["program"], plan.graph, "rows", params), dict(params)))
+    made = pieces(start, stage.match, params)
+    return repr((start.op, made.imports, made.helpers, made.rest, dict(stage.match.shape) if start.shape else {}, dict(params)))
 
 
 def _once(texts: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from autokernel.proposers.graph import Call, Graph, Operand, Value, contiguous_strides
+from autokernel.proposers.graph import Call, Graph, Operand, Value, contiguous_strides, view_of_leaf
 
 
 def with_stand_ins(graph: Graph, values: Sequence[Value], names: Sequence[str] = ()) -> tuple[Graph, dict[int, Value]]:
@@ -45,8 +45,8 @@ def substitute(root: Value, leaves: Mapping[int, Value]) -> Value:
         if same and (made is None or all(_same(a, b) for a, b in zip(called or (), made.args, strict=True))):
             return value
         if value.op == "view" and args[0].op == "leaf":
-            facts = {"operand": args[0].attrs["operand"], "stride": value.attrs["stride"], "offset": value.attrs["offset"]}
-            return Value("leaf", (), value.shape, value.dtype, facts)
+            seen = value.args[0].attrs.get("strides_seen", contiguous_strides(value.args[0].shape))
+            return view_of_leaf(args[0], seen, value.shape, value.attrs["stride"], value.attrs["offset"])
         attrs = dict(value.attrs)
         if made is not None:
             attrs["call"] = Call(made.name, called or (), {k: mapped(v) for k, v in made.kwargs.items()}, made.place)

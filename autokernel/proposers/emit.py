@@ -21,7 +21,7 @@ class Reference:
 
     arguments: tuple[str, ...]
     before: str  # module text that stands before ModelNew: imports, and helpers where the constructor needs them
-    constructor: str  # the text of __init__ in class ModelNew with the methods that it calls, "" where Model has none
+    constructor: str  # the text of __init__ in class ModelNew with the methods and attributes of the class that it reaches, "" where none
 
 
 def reference(source: str) -> Reference:
@@ -39,7 +39,8 @@ def reference(source: str) -> Reference:
         return Reference(arguments, "", "")
     if len(construct.body) > 1 and ast.get_docstring(construct) is not None:
         construct.body.pop(0)
-    wanted = _reached(methods, construct)
+    reached = _reached(methods, construct)
+    wanted = [*_attributes(model, reached), *reached]
     keeps = _needed(tree, wanted)
     return Reference(arguments, "\n".join(ast.unparse(n) for n in keeps), "\n\n".join(ast.unparse(_Renamed().visit(n)) for n in wanted))
 
@@ -58,14 +59,29 @@ def _called(node: ast.AST) -> set[str]:
     return {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
 
 
-def _needed(tree: ast.Module, methods: Sequence[ast.FunctionDef]) -> list[ast.stmt]:
-    """The module's statements that these methods reach by name, in the module's order."""
+def _attributes(model: ast.ClassDef, methods: Sequence[ast.FunctionDef]) -> list[ast.stmt]:
+    """The class's own assignments that these methods reach, one through another, in the class's order."""
+    words = {word for method in methods for word in _called(method) | _names(method)}
+    kept: list[ast.stmt] = []
+    for statement in reversed(model.body):
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and words & set(_defines(statement)):
+            kept.insert(0, statement)
+            words |= _names(statement)
+    return kept
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def _needed(tree: ast.Module, parts: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The module's statements that these parts of class Model reach by name, in the module's order."""
     defined: dict[str, ast.stmt] = {}
     for statement in tree.body:
         for name in _defines(statement):
             defined[name] = statement
     wanted: list[ast.stmt] = []
-    stack = [name for method in methods for name in _free(method)]
+    stack = [name for part in parts for name in _free(part)]
     while stack:
         found = defined.get(stack.pop())
         if found is None or found in wanted or (isinstance(found, ast.ClassDef) and found.name == "Model"):
@@ -87,8 +103,8 @@ def _defines(statement: ast.stmt) -> list[str]:
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         return [statement.name]
     if isinstance(statement, ast.Assign):
-        return [n.id for target in statement.targets for n in ast.walk(target) if isinstance(n, ast.Name)]
-    return []
+        return [name for target in statement.targets for name in _names(target)]
+    return list(_names(statement.target)) if isinstance(statement, ast.AnnAssign) else []
 
 
 class _Renamed(ast.NodeTransformer):
@@ -106,7 +122,7 @@ def operand_text(graph: Graph, number: int, arguments: Sequence[str]) -> str:
     if operand.kind == "input":
         return arguments[operand.position]
     return "self." + ".".join(operand.name.split(".")) if all(p.isidentifier() for p in operand.name.split(".")) \
-        else f"self.get_parameter({operand.name!r})"
+        else f"self.get_{operand.kind}({operand.name!r})"
 
 
 def leaf_text(graph: Graph, number: int, shape: Sequence[int], stride: Sequence[int], offset: int, arguments: Sequence[str]) -> str:

@@ -23,9 +23,9 @@ class Unmatchable(Exception):
 class Operand:
     """One tensor that a kernel reads: an input of forward (by position), a parameter or buffer, or an earlier stage's result (by name)."""
 
-    kind: str  # "input", "parameter" or "stage"
+    kind: str  # "input", "parameter", "buffer" or "stage"
     position: int  # of the input among forward's arguments; -1 for the others
-    name: str  # dotted name of the parameter, or the variable that holds the stage's result; "" for an input
+    name: str  # dotted name of the parameter or buffer, or the variable that holds the stage's result; "" for an input
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     dtype: str
@@ -142,7 +142,8 @@ def read(trace: Mapping[str, Any]) -> Graph:
             values[number] = const(_decode(node["value"], values))
     for entry in trace["parameters"]:
         values.pop(entry["node"], None)
-        _add_operand(operands, values, nodes, entry["node"], Operand("parameter", -1, entry["name"], (), (), ""))
+        kind = "buffer" if entry["buffer"] else "parameter"
+        _add_operand(operands, values, nodes, entry["node"], Operand(kind, -1, entry["name"], (), (), ""))
     for op in trace["ops"]:
         name = op["op"].removeprefix("aten.")
         args, kwargs = _decode(op["args"], values), {k: _decode(v, values) for k, v in op["kwargs"].items()}
@@ -151,7 +152,8 @@ def read(trace: Mapping[str, Any]) -> Graph:
             shape, stride = tuple(node["shape"]), tuple(node["stride"])
             base = values.get(node["base"]) if node["base"] != out else None
             if base is not None and not name.split(".")[0].endswith("_"):
-                values[out] = _view(base, shape, stride, node["offset"])
+                owner = nodes[node["base"]]
+                values[out] = _view(base, tuple(owner["stride"]), shape, stride, node["offset"])
             else:
                 values[out] = take_apart(name, args, kwargs, shape, node["dtype"], place)
                 values[out].attrs.setdefault("strides_seen", stride)
@@ -192,9 +194,22 @@ def _decode(value: Any, values: Mapping[int, Value]) -> Any:
     return value
 
 
-def _view(base: Value, shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Value:
+def _view(base: Value, seen: tuple[int, ...], shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Value:
     if base.op == "leaf":
-        return Value("leaf", (), shape, base.dtype, {"operand": base.attrs["operand"], "stride": stride, "offset": offset})
+        return view_of_leaf(base, seen, shape, stride, offset)
     if shape == base.shape and offset == 0 and stride == base.attrs.get("strides_seen", contiguous_strides(shape)):
         return base
     return Value("view", (base,), shape, base.dtype, {"stride": stride, "offset": offset})
+
+
+def view_of_leaf(leaf: Value, seen: tuple[int, ...], shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Value:
+    """A view of a leaf's storage: of its operand's, or, where the leaf stands for a copy that lies otherwise (`seen`), of that copy's.
+
+    A copy's view stays one, to be said over the leaf's dimensions.
+    """
+    own = all(a == b for a, b, size in zip(leaf.attrs["stride"], seen, leaf.shape, strict=True) if size > 1)
+    if own and not leaf.attrs["offset"]:
+        return Value("leaf", (), shape, leaf.dtype, {"operand": leaf.attrs["operand"], "stride": stride, "offset": offset})
+    copy = Value("leaf", (), leaf.shape, leaf.dtype, {**leaf.attrs, "strides_seen": seen})
+    same = shape == leaf.shape and offset == 0 and stride == seen
+    return copy if same else Value("view", (copy,), shape, leaf.dtype, {"stride": stride, "offset": offset})

@@ -106,7 +106,8 @@ class _Text:
                       *words.decode("lane", words.kept)]
         if column is not None:
             last = f"col < {words.columns}"
-            lines += [f"col = {column}", f"columns = {last}", *words.decode("col", words.over), "mask = lanes & columns"]
+            first = f"({column}).to(tl.int64)" if words.wide_across else column
+            lines += [f"col = {first}", f"columns = {last}", *words.decode("col", words.over), "mask = lanes & columns"]
         return lines
 
     def kernel(self, suffix: str, arguments: Sequence[str], doc: str, body: Sequence[str]) -> str:

@@ -56,6 +56,13 @@ class Words:
         return max([*reach, sum((loop.size - 1) * loop.out for loop in self.loops)], default=0) > 2**31 - 2**24
 
     @property
+    def wide_across(self) -> bool:
+        """Whether a column's own offset needs 64 bits: columns that lie far apart in memory."""
+        over = [self.loops[i] for i in self.over]
+        reach = [sum((loop.size - 1) * abs(loop.strides[n]) for loop in over) for n in range(len(self.program.leaves))]
+        return max([*reach, sum((loop.size - 1) * loop.out for loop in over)], default=0) > 2**31 - 2**24
+
+    @property
     def along_rows(self) -> bool:
         """Whether neighbours in memory are neighbouring rows, not columns."""
         return bool(self.kept) and (not self.over or max(self.kept) > max(self.over))

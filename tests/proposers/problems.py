@@ -27,6 +27,7 @@ ROWS = {
         "torch.randn(9, 130)", "self.w = nn.Parameter(torch.randn(130)); self.b = nn.Parameter(torch.randn(130))"),
     "rms_norm_channels": problem("x: return x / torch.sqrt(torch.mean(x ** 2, dim=1, keepdim=True) + 1e-5)", "torch.randn(3, 18, 5, 9)"),
     "batch_norm": problem("x: return self.bn(x)", "torch.randn(6, 5, 4, 9) + 1", "self.bn = nn.BatchNorm2d(5)"),
+    "batch_norm_inside": problem("x: return self.n(x)", "torch.randn(6, 5, 4, 9) + 1", "self.n = nn.Sequential(nn.BatchNorm2d(5))"),
     "instance_norm": problem("x: return self.inorm(x)", "torch.randn(3, 4, 8, 9)", "self.inorm = nn.InstanceNorm2d(4)"),
     "group_norm": problem("x: return self.gn(x)", "torch.randn(3, 6, 5, 9)", "self.gn = nn.GroupNorm(3, 6)"),
     "frobenius": problem("x: return x / torch.norm(x, p='fro')", "torch.randn(11, 7, 31)"),
@@ -43,6 +44,7 @@ ROWS = {
     "triplet": problem("a, p, n: return self.loss(a, p, n)", "torch.rand(9, 65), torch.rand(9, 65), torch.rand(9, 65)",
                        "self.loss = nn.TripletMarginLoss(margin=1.0)"),
     "logsumexp": problem("x: return torch.logsumexp(x, dim=1)", "5 * torch.randn(31, 77)"),
+    "turned_copy": problem("x: return torch.softmax(x.t().contiguous().view(19, 37, 1).squeeze(2), 1)", "torch.randn(37, 19)"),
 }
 OTHERS = {
     "matmul": problem("a, b: return torch.matmul(a.T, b.T)", "torch.randn(33, 40), torch.randn(17, 33)"),
@@ -75,6 +77,7 @@ def conv(kind: str, *arguments: str) -> str:
 # chains of stages: what is planned as several kernels, or as one with more than its first operation in it
 STAGED = {
     "logsumexp": ROWS["logsumexp"],
+    "turned_copy": ROWS["turned_copy"],
     "conv1d": problem("x: return self.c(x)", "torch.randn(2, 5, 23)", conv("Conv1d", "5", "7", "3", "stride=2", "dilation=3", "padding=2")),
     "conv2d_odd": problem("x: return torch.relu(self.c(x)) + self.b", "torch.randn(2, 3, 9, 11)",
                           conv("Conv2d", "3", "20", "(3, 5)") + "; self.b = nn.Parameter(torch.randn(20, 1, 1))"),
@@ -136,6 +139,8 @@ STAGED = {
                            "self.fc = nn.Linear(33, 24); self.p = nn.MaxPool1d(2)"),
     "two_linears": problem("x: return torch.logsumexp(self.g(torch.sigmoid(self.f(x))), dim=1)", "torch.randn(19, 33)",
                            "self.f = nn.Linear(33, 40); self.g = nn.Linear(40, 24)"),
+    "same_linears": problem("x: return torch.softmax(self.c(torch.relu(self.b(torch.relu(self.a(x))))), 1) + torch.softmax(self.b(x), 1)",
+                            "torch.randn(19, 24)", "self.a = nn.Linear(24, 24); self.b = nn.Linear(24, 24); self.c = nn.Linear(24, 24)"),
     "summed_product": problem("x: return torch.sum(torch.matmul(x, self.w.T) / 2, dim=1, keepdim=True) * 1.5", "torch.randn(9, 33)",
                               "self.w = nn.Parameter(torch.randn(20, 33))"),
     "summed_linear": problem("x: y = torch.mean(self.fc(x) - self.s, dim=1, keepdim=True); return F.gelu(torch.logsumexp(y, 1, True)) + x",

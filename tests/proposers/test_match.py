@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,13 @@ _spec.loader.exec_module(problems)
 EXPECTED = {
     "chain": "elementwise", "activations": "elementwise", "scalar": "elementwise", "softmax": "softmax", "log_softmax_middle": "softmax",
     "layer_norm": "layernorm", "layer_norm_formula": "layernorm", "rms_norm_channels": "rmsnorm", "batch_norm": "groupnorm",
-    "instance_norm": "groupnorm", "group_norm": "groupnorm", "frobenius": "norm_scale", "l1_mean": "norm_scale", "sum_middle": "reduce",
-    "argmax_middle": "reduce", "argmin_last": "reduce", "hinge": "reduce", "huber": "reduce", "kl": "reduce",
-    "cross_entropy": "cross_entropy", "triplet": "triplet_loss", "logsumexp": None,
-    "matmul": "matmul", "matrix_vector": "reduce", "vector_matrix": "reduce", "linear_relu": "matmul", "lower": "matmul",
-    "einsum": "matmul", "diagonal": "diag_matmul",
-    "diagonal_broadcast": "diag_matmul", "max_pool1d": "pooling", "avg_pool3d": "pooling", "depthwise": "depthwise_conv",
-    "cumsum_reverse": "scan", "cumsum_exclusive": "scan", "masked_cumsum": "scan", "cumprod": "scan", "attention": "attention",
+    "batch_norm_inside": "groupnorm", "instance_norm": "groupnorm", "group_norm": "groupnorm", "frobenius": "norm_scale",
+    "l1_mean": "norm_scale", "sum_middle": "reduce", "argmax_middle": "reduce", "argmin_last": "reduce", "hinge": "reduce",
+    "huber": "reduce", "kl": "reduce", "cross_entropy": "cross_entropy", "triplet": "triplet_loss", "logsumexp": None,
+    "turned_copy": None, "matmul": "matmul", "matrix_vector": "reduce", "vector_matrix": "reduce", "linear_relu": "matmul",
+    "lower": "matmul", "einsum": "matmul", "diagonal": "diag_matmul", "diagonal_broadcast": "diag_matmul", "max_pool1d": "pooling",
+    "avg_pool3d": "pooling", "depthwise": "depthwise_conv", "cumsum_reverse": "scan", "cumsum_exclusive": "scan", "masked_cumsum": "scan",
+    "cumprod": "scan", "attention": "attention",
 }
 
 
@@ -85,6 +86,21 @@ def test_a_formula_that_is_nearly_a_norm_is_not_taken_for_one(forward: str) -> N
 def test_what_no_starter_does_is_no_match(forward: str) -> None:
     found = matched(problems.problem(forward, "torch.rand(6, 8)"))
     assert found is None or found.op == "elementwise"
+
+
+@pytest.mark.parametrize(("forward", "inputs", "init"), [
+    ("x: return 2 * x.view(2, 3, 4, 5).transpose(1, 2).contiguous().view(2, 12, 5)", "torch.rand(2, 12, 5)", ""),
+    ("x: return x.t().contiguous().view(-1) + 1", "torch.rand(5, 7)", ""),
+    ("x: return torch.relu(x[:, 2:].clone().view(25))", "torch.rand(5, 7)", ""),
+    ("x: return self.g(self.f(x).t().contiguous().view(20, 9))", "torch.rand(20, 33)",
+     "self.f = nn.Linear(33, 9); self.g = nn.Linear(9, 8)"),
+    ("x: return self.d(torch.relu(self.c(x)).view(2, 3, 2, 20).transpose(1, 2).contiguous().view(2, 6, 5, 4))", "torch.rand(2, 4, 5, 4)",
+     "self.c = nn.Conv2d(4, 6, 1); self.d = nn.Conv2d(6, 9, 1)"),
+])
+def test_a_view_of_a_copy_is_not_taken_for_one_of_what_was_copied(forward: str, inputs: str, init: str) -> None:
+    source = problems.problem(forward, inputs, init)
+    with pytest.raises(Unmatchable):  # no strides over what was copied say it
+        starter_templates(source, graph_of(source), "triton")
 
 
 def test_dead_operations_do_not_hinder() -> None:
@@ -149,6 +165,18 @@ def test_a_plan_cuts_where_least_is_moved() -> None:
     assert ops("linear_extras") == [["matmul"]]
     assert ops("two_linears") == [["matmul", "matmul2", "rows"]]
     assert ops("separable") == [["depthwise_conv", "conv"], ["depthwise_conv", "library"]]
+
+
+def test_stages_that_do_the_same_share_their_kernels() -> None:
+    source = problems.STAGED["same_linears"]
+    template = starter_templates(source, graph_of(source), "triton")[0]
+    text = template.render(template.params)
+    functions = re.findall(r"^def (matmul\d*)\(", text, re.MULTILINE)
+    assert len(functions) == 2, functions  # with relu behind the product, and without
+    assert {f'"{name}"' for name in functions} <= set(re.findall(r'"matmul\d*"', text.replace("'", '"')))
+    assert len(re.findall(r" = matmul\d*\(", text)) == 4
+    other = template.render({**template.params, "matmul2.num_stages": 5})
+    assert len(re.findall(r"^def matmul\d*\(", other, re.MULTILINE)) == 3  # what is launched otherwise is compiled otherwise
 
 
 def test_a_rewrite_is_tried_first_and_says_that_it_is_one() -> None:

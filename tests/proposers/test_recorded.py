@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from autokernel.proposers.emit import reference
+from autokernel.proposers.emit import model_class, reference
 from autokernel.proposers.graph import Unmatchable
 from autokernel.proposers.library import library_template
 from autokernel.proposers.match_conv import MEASURED
@@ -149,3 +149,31 @@ def test_a_planned_convolution_of_the_librarys_is_measured_unless_told_otherwise
     planned = found["triton library+rows+pooling+rows2"]
     assert planned.params["library.measured"] is True and MEASURED in planned.render(planned.params).splitlines()
     assert MEASURED not in planned.render({**planned.params, "library.measured": False})
+
+
+def test_a_constructor_finds_the_classes_attributes_and_what_they_are_made_of() -> None:
+    source = problems.HEAD + """BASE: int = 3
+OTHER = 9
+
+
+class Model(nn.Module):
+    half = BASE
+    growth = 2 * half
+    unused = OTHER
+
+    def __init__(self):
+        super(Model, self).__init__()
+        self.layer = nn.Linear(5, Model.growth * 2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def get_inputs():
+    return [torch.rand(2, 5)]
+"""
+    seen = reference(source)
+    assert seen.constructor.startswith("half = BASE\n\ngrowth = 2 * half\n\ndef __init__(self):")
+    assert "unused" not in seen.constructor and "OTHER" not in seen.before
+    made = executed(seen.before + "\n\n" + model_class(seen, "self.layer(x)", "Itself."))
+    assert made["ModelNew"]().layer.weight.shape == (12, 5)

@@ -18,8 +18,8 @@ import pytest
 ALL_PLANS = os.environ.get("AUTOKERNEL_ALL_PLANS") == "1"
 HALF = ("conv2d_odd", "turned_softmax", "linear_extras", "logsumexp")  # once more in the small types
 # the rest where AUTOKERNEL_ALL_PLANS is 1
-QUICK = ("logsumexp", "conv1d", "conv3d_minimum", "conv_pool_chain", "turned2d_grouped", "turned3d_pooled", "linear_extras",
-         "linear_batch_norm", "linear_pool", "summed_linear", "constant", "conv2d_odd:bfloat16", "linear_extras:float16")
+QUICK = ("logsumexp", "turned_copy", "conv1d", "conv3d_minimum", "conv_pool_chain", "turned2d_grouped", "turned3d_pooled", "linear_extras",
+         "linear_batch_norm", "linear_pool", "same_linears", "summed_linear", "constant", "conv2d_odd:bfloat16", "linear_extras:float16")
 pytestmark = [pytest.mark.timeout(1600), pytest.mark.slow]
 
 

@@ -14,9 +14,9 @@ import pytest
 # what the interpreter runs quickly; the starters themselves have tests of their own
 NAMES = (
     "chain", "activations", "scalar", "softmax", "log_softmax_middle", "layer_norm", "layer_norm_formula", "rms_norm_channels",
-    "batch_norm", "instance_norm", "group_norm", "frobenius", "l1_mean", "sum_middle", "argmax_middle", "hinge", "huber", "kl",
-    "cross_entropy", "triplet", "matmul", "matrix_vector", "vector_matrix", "linear_relu", "lower", "einsum", "diagonal", "max_pool1d",
-    "avg_pool3d", "depthwise",
+    "batch_norm", "batch_norm_inside", "instance_norm", "group_norm", "frobenius", "l1_mean", "sum_middle", "argmax_middle", "hinge",
+    "huber", "kl", "cross_entropy", "triplet", "matmul", "matrix_vector", "vector_matrix", "linear_relu", "lower", "einsum", "diagonal",
+    "max_pool1d", "avg_pool3d", "depthwise",
     "cumsum_reverse", "cumsum_exclusive", "masked_cumsum", "cumprod", "attention",
 )
 
