@@ -45,7 +45,8 @@ class JudgedCalls:
         return self.session.ask("repeat", self.session.deadline(2 * repeats + 2), {"worker": self.worker}, repeats=repeats)
 
     def second_process(self, weights: str) -> Mapping[str, Any]:
-        """The same candidate in a fresh process with other weights: neutral parameters "moved" in construction, or "loaded" by name."""
+        """The same candidate in a fresh process with other weights: neutral parameters "moved" in construction, or "loaded" by name; or all
+        "replaced" by name."""
         other = self.session.start(self.candidate, self.artifact, weights=weights)
         try:
             limit = self.rules.deadlines.first_call_s

@@ -52,6 +52,7 @@ class Rules:
     repeats: int  # times an earlier input set comes back
     second_process: bool  # the final call is repeated in a fresh process with another weight seed
     fresh_every: int  # evaluations after which the secret pool is redrawn; 1 = every one
+    loaded_weights: bool = False  # and once more with weights that are loaded after construction, as users of an export load theirs
     bound_times_error: float = 32.0  # per element: |c - r64| <= this * max(E, U) + ulps * ulp(r64)
     bound_ulps: float = 4.0
     rms_times_error: float = 8.0

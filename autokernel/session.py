@@ -118,7 +118,8 @@ class Session:
     def start(self, candidate: Candidate, artifact: Path | None, *, weights: str = "first") -> WorkerHandle:
         """A new process with the candidate built into a model. Raises BuildRefused (import) or WorkerFault (constructor).
 
-        `weights`: "first", or of a second seed, with neutral parameters "moved" while it is constructed or "loaded" by name after.
+        `weights`: "first", or of a second seed, with neutral parameters "moved" while it is constructed or "loaded" by name after; or all
+        of the first seed's "replaced" by the second's.
         """
         extensions = self.extensions(candidate)
         worker = self.executor.spawn(writable=[self.kernels(candidate)], copied=[extensions] if extensions.exists() else [])

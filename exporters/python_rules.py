@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
-import sys
 
 from exporters.errors import refused
 
 NAMED_BY_TORCH = ("torch", "triton")  # triton comes with torch and need not be declared
 OWN = "native"  # becomes a relative import
+COMPUTES = frozenset({"__future__", "abc", "collections", "contextlib", "copy", "dataclasses", "enum", "functools", "itertools", "math",
+                      "numbers", "operator", "string", "types", "typing", "warnings"})  # of the standard library
+_LOOKS = frozenset({"sys", "os", "gc", "inspect", "ctypes", "builtins", "importlib", "__builtins__", "__globals__", "__subclasses__",
+                    "f_globals", "tb_frame", "__loader__", "__spec__", "__dict__", "__getattribute__", "attrgetter",
+                    "methodcaller"})  # by which a kernel would learn where it runs
+_RUNS = frozenset({"eval", "exec", "compile", "open", "globals", "vars"})  # as plain names; nn.Module.eval and torch.compile are others
 _COMPILES = frozenset({"load_inline", "cpp_extension"})
 _DYNAMIC = frozenset({"__import__", "import_module"})
 _STATE_CALLS = frozenset({"setattr", "__setattr__", "register_buffer", "register_parameter", "lru_cache", "cache",
@@ -18,7 +23,8 @@ _STATE_CALLS = frozenset({"setattr", "__setattr__", "register_buffer", "register
 def check_python(source: str, what: str) -> None:
     """Refuse a winner's text that a Hub kernel may not hold. `what` names it in the message.
 
-    Allowed imports are the standard library, torch and triton, anywhere in the file. Raises ExportError naming the rule.
+    Allowed imports are torch, triton and what computes of the standard library, anywhere in the file; nothing by which code could tell
+    the evaluator from its users. Raises ExportError naming the rule.
     """
     for node in ast.walk(ast.parse(source)):
         line = getattr(node, "lineno", 0)
@@ -30,19 +36,30 @@ def check_python(source: str, what: str) -> None:
         if name in _DYNAMIC:
             raise refused(f"{what} imports by name at run time ({name}), which nobody can check. "
                           "Use import statements.", rule="hub-imports")
+        if name in _LOOKS or (isinstance(node, ast.Name) and name in _RUNS) or _reads_by_name(node):
+            raise refused(f"{what} reaches for '{name or 'getattr'}' (line {line}), by which a kernel could tell who runs it. "
+                          "Remove that, then judge it again.", rule="looks-around")
         if isinstance(node, ast.ImportFrom) and node.level:
             raise refused(f"{what} has a relative import (line {line}), and must be one file. "
                           "Put what it imports into it.", rule="hub-imports")
         for module in modules:
             top = module.partition(".")[0]
-            if top not in sys.stdlib_module_names and top not in (*NAMED_BY_TORCH, OWN, "__future__"):
-                raise refused(f"{what} imports '{module}' (line {line}), and kernels on the Hub must import the standard "
-                              "library, torch, triton and themselves alone. "
+            if top not in COMPUTES and top not in (*NAMED_BY_TORCH, OWN):
+                raise refused(f"{what} imports '{module}' (line {line}), and kernels on the Hub must import torch, triton, themselves "
+                              "and what computes of the standard library alone. "
                               "Write what it takes from there into the candidate, then judge it again.", rule="hub-imports")
         if isinstance(node, ast.FunctionDef) and any(_ends_in(d, ("autotune", "heuristics")) for d in node.decorator_list):
             raise refused(f"{what} tunes itself when it runs: '{node.name}' (line {line}) has @triton.autotune or "
                           "@triton.heuristics. "
                           "Set the chosen configuration in the launch, then judge it again.", rule="baked-parameters")
+
+
+def _reads_by_name(node: ast.AST) -> bool:
+    """Whether it is getattr with a name that is only known when it runs, or one that looks around."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) >= 2):
+        return False
+    asked = node.args[1]
+    return not (isinstance(asked, ast.Constant) and isinstance(asked.value, str) and asked.value not in _LOOKS)
 
 
 def _imports(node: ast.AST) -> list[str]:

@@ -199,6 +199,16 @@ return torch.relu(self.linear(x)) * scale""")
     assert judge(executor, RIGHT).accepted and incumbent.sha256 not in session.workers
 
 
+def test_weights_copied_in_construction_may_be_judged_and_not_exported(executor: Executor) -> None:
+    packed = HEAD.replace("        self.calls = 0\n", "        self.packed = self.linear.weight.detach().t().contiguous()\n") \
+        + "        return torch.relu(torch.addmm(self.linear.bias, x, self.packed)) * scale\n"
+    assert judge(executor, packed, using=STRICT).accepted
+    asked = replace(STRICT, loaded_weights=True)  # as a proof before an export asks
+    made = judge(executor, packed, using=asked)
+    assert made.refused_by == "determinism" and made.reason.startswith("stale-weights"), made.reason
+    assert judge(executor, RIGHT, using=asked).accepted
+
+
 UNBUILDABLE = {
     "syntax error": ("def forward(:\n", "does not compile (candidate.py:1: error: invalid syntax)"),
     "no ModelNew": ("x = 1\n", "defines no class ModelNew"),

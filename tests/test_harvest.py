@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from autokernel.executor import harvest as module
 from autokernel.executor.harvest import TooMuch, harvest
+from autokernel.executor.prune import prune
 
 
 @pytest.fixture
@@ -74,3 +76,17 @@ def test_a_process_that_is_gone_gives_an_error(folder: Path, tmp_path: Path) -> 
     os.waitpid(gone, 0)
     with pytest.raises(OSError):
         harvest(gone, folder, tmp_path / "target")
+
+
+def test_the_longest_untouched_go_first_until_the_rest_fits(tmp_path: Path) -> None:
+    now = time.time()
+    for name, size, age_s in (("old", 300, 5000), ("older", 200, 9000), ("new", 400, 10)):
+        (tmp_path / name / "inner").mkdir(parents=True)
+        (tmp_path / name / "inner" / "file").write_bytes(b"x" * size)
+        os.utime(tmp_path / name, (now - age_s, now - age_s))
+    before = sum(path.lstat().st_size for path in tmp_path.rglob("*/*"))
+    assert prune(tmp_path, before, 3600.0) == 0 and prune(tmp_path / "missing") == 0
+    assert prune(tmp_path, before - 100, 3600.0) >= 200
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "old"]
+    assert prune(tmp_path, 0, 3600.0) >= 300  # what was touched lately stays, however much it takes
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]

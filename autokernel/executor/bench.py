@@ -112,14 +112,14 @@ class Bench:
 
     def construct(self, *, worker: WorkerLink, weights: str, timeout_s: float) -> dict[str, Any]:
         """Have a worker build its model. `weights`: "first", or of a second seed with neutral parameters "moved" in construction, or
-        "loaded" by name after it. `neutral`: how many parameters are moved."""
+        "loaded" by name after it; "replaced": constructed with the first and all of the second's loaded. `neutral`: how many are moved."""
         if weights == "first":
             worker.construct(self.oracle.seed, self.code.init_arguments(self.oracle.seed), timeout_s, dtype=self.dtype)
             return {"neutral": 0}
         oracle = self._second()
-        arguments = self.code.init_arguments(oracle.seed)
-        worker.construct(oracle.seed, arguments, timeout_s, dtype=self.dtype, moved=weights == "moved" and oracle.neutral > 0,
-                         state=dict(oracle.model.named_parameters()) if weights == "loaded" else None)
+        seed = self.oracle.seed if weights == "replaced" else oracle.seed
+        worker.construct(seed, self.code.init_arguments(seed), timeout_s, dtype=self.dtype, moved=weights == "moved" and oracle.neutral > 0,
+                         state=dict(oracle.model.named_parameters()) if weights != "moved" else None)
         return {"neutral": oracle.neutral}
 
     def _second(self) -> Oracle:

@@ -19,6 +19,7 @@ from autokernel.errors import InternalError, JudgeDied, MissingOnMachine
 from autokernel.executor import control, families, wire
 from autokernel.executor.faults import DEADLINE, DOES_NOT_FIT, REFERENCE_FAILS, ProblemFault, WorkerFault
 from autokernel.executor.nursery import JUDGE_TRITON, START_S, Nursery, WorkerHandle
+from autokernel.executor.prune import prune
 from autokernel.executor.service import Service
 from autokernel.machine import describe, memory_bytes
 
@@ -58,6 +59,7 @@ class Executor:
         if importlib.util.find_spec("torch") is None:
             raise MissingOnMachine('torch is not installed; install it: pip install "torch>=2.9,<2.14".')
         self.store.mkdir(parents=True, exist_ok=True)
+        prune(self.store / "extensions")
         self._start_judge()  # imports torch while the zygote does
         self.nursery.open()
         self._hello = self._greet()

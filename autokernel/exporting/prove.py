@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from autokernel.exporting.winners import Winner
 from autokernel.records import Candidate, Comparison, Evaluation
 from autokernel.rules import Rules
 from autokernel.session import extensions_folder
-from exporters import Operation
+from exporters import CLASS_ONLY, Operation
 
 LOADED_BACK = '''"""An exported kernel, loaded back as its users load it."""
 
@@ -60,7 +60,9 @@ def prove(operation: Operation, winner: Winner, folder: Path, backend: str, *, r
     try:
         with storage_errors("write", place):
             shutil.copytree(folder / "build", place / _content(folder / "build") / "build", dirs_exist_ok=True)
-        return Proof(operation.name, evaluate(winner.problem, again, rules=rules, executor=executor, incumbent=winner.candidate,
+        # a function is called with the parameters of the moment; a class holds its own, which users load
+        asked = replace(rules, loaded_weights=operation.form == CLASS_ONLY and bool(operation.facts.parameters))
+        return Proof(operation.name, evaluate(winner.problem, again, rules=asked, executor=executor, incumbent=winner.candidate,
                                               against=("eager", "incumbent")))
     finally:
         shutil.rmtree(place, ignore_errors=True)

@@ -20,7 +20,8 @@ class Calls(Protocol):
 
     def second_process(self, weights: str) -> Mapping[str, Any]:
         """A call in a fresh process with a second weight seed, compared with eager; `neutral`: how many parameters of the reference
-        stood at ones or zeros and were moved, in construction (`weights` "moved") or by loading them afterwards ("loaded")."""
+        stood at ones or zeros and were moved, in construction (`weights` "moved") or by loading them afterwards ("loaded"); "replaced"
+        loads all weights over others."""
 
 
 def fault_in(answer: Mapping[str, Any], what: str) -> str:

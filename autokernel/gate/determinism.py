@@ -18,10 +18,15 @@ def run(calls: Calls, rules: Rules) -> Verdict:
         reason = f"the same inputs gave answers {answer['spread']:.3g} apart; eager's differ by {answer['eager_spread']:.3g}"
         return Verdict("determinism", False, reason, figures)
     if rules.second_process:
-        reason = _other_weights(calls)
+        reason = _other_weights(calls) or (_loaded_weights(calls) if rules.loaded_weights else "")
         if reason:
             return Verdict("determinism", False, reason, figures)
     return Verdict("determinism", True, "", figures)
+
+
+def _loaded_weights(calls: Calls) -> str:
+    reason = fault_in(calls.second_process("replaced"), "weights loaded after construction")
+    return reason and f"stale-weights: {reason}; forward must use the parameters that it has when it is called, under the reference's names"
 
 
 def _other_weights(calls: Calls) -> str:

@@ -32,7 +32,13 @@ def winner(record, source, **more):
     ("def late():\n    import einops\n" + CLASS, "hub-imports", "'einops' (line 2)"),
     ("from torch.utils.cpp_extension import load_inline\n" + CLASS, "compiles-on-import", "CUDA_SRC or CPP_SRC"),
     ("from . import other\n" + CLASS, "hub-imports", "relative import"),
-    ("import importlib\nm = importlib.import_module('x')\n" + CLASS, "hub-imports", "by name at run time"),
+    ("import importlib\nm = importlib.import_module('x')\n" + CLASS, "hub-imports", "'importlib' (line 1)"),
+    ("m = __import__('x')\n" + CLASS, "hub-imports", "by name at run time"),
+    ("import sys\nhere = 'pytest' in sys.modules\n" + CLASS, "hub-imports", "'sys' (line 1)"),
+    ("import torch\nhere = 'pytest' in torch.sys.modules\n" + CLASS, "looks-around", "'sys' (line 2)"),
+    ("import torch\nhere = getattr(torch, 's' + 'ys')\n" + CLASS, "looks-around", "(line 2)"),
+    ("import torch\nhere = getattr(torch, 'sys')\n" + CLASS, "looks-around", "(line 2)"),
+    ("here = eval('1')\n" + CLASS, "looks-around", "'eval' (line 1)"),
     ("import triton\n@triton.autotune(configs=[], key=[])\n@triton.jit\ndef k(x): pass\n" + CLASS, "baked-parameters", "'k' (line 4)"),
 ])
 def test_what_the_hub_forbids(record, text, rule, words):
@@ -44,6 +50,7 @@ def test_what_the_hub_forbids(record, text, rule, words):
 
 
 @pytest.mark.parametrize("text", ["import math\nimport torch.nn.functional as F\nfrom collections.abc import Sequence\n" + CLASS,
+                                  "import torch\nlayer = torch.nn.ReLU().eval()\nn = getattr(layer, 'inplace')\n" + CLASS,
                                   "import native\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n" + CLASS])
 def test_what_the_hub_allows(text):
     check_python(text, "it")
