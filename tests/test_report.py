@@ -95,6 +95,18 @@ def test_the_same_ledger_gives_the_same_bytes_wherever_they_go(run: Path, tmp_pa
     assert made[0] == made[1] and not (run / "report.html").exists()
 
 
+def test_a_run_without_any_champion_is_told_too(tmp_path: Path) -> None:
+    with RunFolder.open(tmp_path / "run", HEADER) as folder:
+        folder.record(Trial(1, "search", "reverted", evaluation("L1/2", "c", None, "off by 7: element 9")))
+        folder.ledger.end(Outcome("L1/2", "none", "proposer", 1, reason="no candidate was right"))
+    assert report(tmp_path / "run").exit_code == 0
+    text = (tmp_path / "run" / "report.html").read_text()
+    assert "0 of 3 problems have a right kernel" in text and "none: no candidate was right" in text and "<h2>Speedups" not in text
+    with RunFolder.open(tmp_path / "begun", HEADER):
+        pass
+    assert report(tmp_path / "begun").exit_code == 0  # nothing has ended yet
+
+
 def test_what_is_no_run_is_exit_2(run: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for arguments in ([tmp_path / "empty"], [run, run], []):
