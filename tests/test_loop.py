@@ -154,8 +154,8 @@ def test_the_history_shows_the_later_refusal(run):
 
     texts = [text(1, 1.5, strict=False), text(2, 1.0), text(3, 1.0)]
     search_problem(PROBLEM, Watching(texts), script.ScriptedEvaluate(), run, LoopOptions(move_on=OFF, strict_within=1))
-    assert seen[1] == [(True, "quick/2")]
-    assert seen[2] == [(False, "strict/3"), (True, "quick/2")]
+    assert seen[1] == [(True, "quick/3")]
+    assert seen[2] == [(False, "strict/3"), (True, "quick/3")]
 
 
 def test_where_nothing_is_faster_the_best_right_one_is_the_champion(run):
