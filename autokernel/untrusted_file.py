@@ -18,7 +18,7 @@ def read_inside(path: Path, folder: Path) -> str:
     """
     inside, found = folder.resolve(), path.resolve()
     if not found.is_relative_to(inside):
-        raise UsageError(f"'{path}' is a link to a file elsewhere. Put the candidate's own text there.")
+        raise UsageError(f"'{path}' is a link to a file elsewhere, and must be a file of its own. Put the candidate's text there.")
     try:
         descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -27,7 +27,7 @@ def read_inside(path: Path, folder: Path) -> str:
         raise UsageError(f"cannot read the candidate '{path}': {error.strerror}. Check the file's permissions.") from error
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UsageError(f"'{path}' is not a regular file. Put one Python file that defines class ModelNew there.")
+            raise UsageError(f"'{path}' must be a regular file. Put one Python file that defines class ModelNew there.")
         data = file.read(LARGEST_CANDIDATE_BYTES + 1)
     if len(data) > LARGEST_CANDIDATE_BYTES:
         raise UsageError(f"'{path}' is larger than {LARGEST_CANDIDATE_BYTES >> 20} MB. Pass one Python source file.")
