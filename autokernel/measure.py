@@ -139,6 +139,13 @@ def work_moved(one: Comparison, many: Comparison, null: Null, margin: float) -> 
     return min(own, surplus) > margin * many.candidate.median_ms + 2 * null.spread_ms
 
 
+def contradicts(one: Comparison, many: Comparison, alpha: float) -> bool:
+    """Whether the speedup of single calls lies below that of windows of several, each known but for `alpha`."""
+    ends = [median_interval([math.log(o / c) for o, c in zip(made.opponent.samples_ms, made.candidate.samples_ms, strict=True)], alpha)
+            for made in (one, many)]
+    return ends[0].high < ends[1].low
+
+
 def calls_per_window(rules: Rules, eager_ms: float, set_bytes: int, l2_bytes: int, free_bytes: int) -> int:
     """K: the smallest of the rules' numbers with enough work and cold data (else the largest), as memory allows.
 

@@ -62,7 +62,7 @@ def control(session: Session, worker: WorkerHandle, opponent: WorkerHandle, many
         one = measure.comparison(many.against, windows, null, 1, rules.looks.alpha[-1])
         if not measure.work_moved(one, many, null, rules.control_margin):
             return ""
-    if one.high >= many.low:  # either may be luck
+    if not measure.contradicts(one, many, rules.control_alpha):  # either may be luck
         return ""
     return (f"batch-and-skip: {many.speedup:.2f}x in windows of {many.candidate.calls_per_window} calls but {one.speedup:.2f}x one call at "
             "a time; each call must do its own work")

@@ -67,6 +67,7 @@ class Rules:
     repeat_times_eager: float = 4.0  # repeats may differ by this times eager's own spread, itself a sample of a few runs
     control_pairs: int = 6  # pairs of one-call windows beside windows of several calls, more where these leave it open
     control_rounds: int = 4  # so many times at most
+    control_alpha: float = 0.05  # what single calls and windows may each be wrong by when they contradict each other, twice
     control_margin: float = 0.5  # one-call windows may cost a candidate this share more than its opponent's own surplus there
     interference: float = 1.02  # an opponent slower than this beside the candidate, against alone, is interfered with
     write_share: float = 0.5  # outputs written in less than this share of the time that the fastest filling takes were not written

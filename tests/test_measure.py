@@ -99,6 +99,14 @@ def test_a_candidate_that_does_sixteen_calls_work_in_one_is_found() -> None:
     assert not measure.work_moved(pair([3.2] * 2 + [0.35] * 4, [0.5] * 6, 1), many, NULL, STRICT.control_margin)
 
 
+def test_single_calls_contradict_windows_where_neither_is_likely_to_be_luck() -> None:
+    many = pair([1.0] * 24, [1.8 + 0.02 * n for n in range(24)], 2)
+    slow = pair([3.0] * 24, [1.8 + 0.02 * n for n in range(24)], 1)
+    noisy = pair([0.4] * 8 + [3.0] * 16, [1.8 + 0.02 * n for n in range(24)], 1)
+    assert measure.contradicts(slow, many, 0.05) and not measure.contradicts(many, slow, 0.05)
+    assert not measure.contradicts(noisy, many, 0.05) and not measure.contradicts(many, many, 0.05)
+
+
 def test_an_opponent_that_happened_to_be_faster_one_call_at_a_time_is_no_evidence() -> None:
     assert not measure.work_moved(pair([10.0] * 6, [60.0] * 6, 1), pair([10.0] * 12, [100.0] * 12, 2), NULL, STRICT.control_margin)
 
