@@ -13,7 +13,7 @@ from typing import Any
 from autokernel import gate, measure, performance
 from autokernel.errors import JudgeDied
 from autokernel.executor.broker import Executor
-from autokernel.executor.faults import COMPILE_BASELINE, DEADLINE, DOES_NOT_FIT, REFERENCE_FAILS, ProblemFault, WorkerFault
+from autokernel.executor.faults import COMPILE_BASELINE, DEADLINE, DOES_NOT_FIT, RAISED, REFERENCE_FAILS, ProblemFault, WorkerFault
 from autokernel.executor.nursery import WorkerHandle
 from autokernel.judged_calls import JudgedCalls
 from autokernel.records import INCUMBENT_FAILS, UNSCORABLE, WEAK, Candidate, Comparison, Evaluation, Verdict
@@ -162,7 +162,8 @@ class _Run:
             return self._problem_fails(fault)
         except WorkerFault as fault:
             self.log = worker.text.text(0.2) if worker else session.logs.get("last", "")
-            reason = f"{_FAULTS[fault.kind]}: {fault.message}{_last_line(self.log)}"
+            what = "" if fault.kind == RAISED and fault.message.startswith("it raised") else f"{_FAULTS[fault.kind]}: "
+            reason = f"{what}{fault.message}{_last_line(self.log)}"
             if fault.kind == DEADLINE and self.verdicts:
                 raise _Late(self._stage(), reason) from fault
             return self.refused(self._stage(), reason)

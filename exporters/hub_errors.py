@@ -39,7 +39,8 @@ def hub_errors(doing: str, repo_id: str) -> Iterator[None]:
 
 def _silent(doing: str, repo_id: str, error: BaseException, token: str | None) -> ExportError:
     said = _plain(str(error), token) or type(error).__name__
-    return _error(f"cannot {doing} '{repo_id}': the Hub does not answer ({said}).", f"Check the network and HF_ENDPOINT. {AGAIN}")
+    again = "Then run the same command again." if doing.startswith(("look", "list", "read")) else AGAIN
+    return _error(f"cannot {doing} '{repo_id}': the Hub does not answer ({said}).", f"Check the network and HF_ENDPOINT. {again}")
 
 
 def not_logged_in() -> ExportError:

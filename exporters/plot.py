@@ -47,8 +47,9 @@ def speedup_plot(bars: Sequence[Bar], title: str) -> str:
     key = LEFT
     for against in dict.fromkeys(bar.against for bar in bars):
         lines.append(f'<rect x="{key}" y="{height - 20}" width="12" height="12" fill="{_colour(against)}"/>'
-                     f'<text x="{key + 18}" y="{height - 10}">against {escape(against)}; the line is the interval</text>')
-        key += 240
+                     f'<text x="{key + 18}" y="{height - 10}">against {escape(against)}</text>')
+        key += 140
+    lines.append(f'<text x="{key}" y="{height - 10}">lines are intervals</text>')
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 

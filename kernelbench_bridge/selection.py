@@ -22,7 +22,7 @@ def parse_ids(text: str) -> tuple[int, ...]:
     for part in (piece.strip() for piece in text.split(",")):
         match = _PART.fullmatch(part)
         if match is None:
-            raise BridgeError(f"'{part}' in '{text}' is no problem id and no range; use ids and ranges such as 1-10,23.")
+            raise BridgeError(f"'{part}' in '{text}' is no problem id and no range; use ids and ranges without the level, such as 1-10,23.")
         first = int(match[1])
         last = int(match[2] or match[1])
         if last < first:

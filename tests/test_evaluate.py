@@ -163,10 +163,10 @@ def test_who_dawdles_off_the_clock_ends_no_comparison_early(executor: Executor) 
 plain = Worker.prepare
 def prepare(self, plan):
     plain(self, plan)
-    time.sleep(0.15)
+    time.sleep(0.12)
 Worker.prepare = prepare
 """ + RIGHT
-    looks = replace(FAST.looks, pairs=(12,), first_look_s=0.8)
+    looks = replace(FAST.looks, pairs=(12,), first_look_s=2.0)  # less than its dawdling over 28 windows, more than all else takes
     made = judge(executor, dawdling, using=replace(FAST, looks=looks))
     pair = made.against("eager")
     assert made.accepted and pair is not None and pair.pairs == 12, made.reason

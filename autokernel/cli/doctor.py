@@ -52,5 +52,9 @@ def _self_test(device: str, rules: str) -> list[Case]:
     from autokernel.rules import preset
     from autokernel.self_test import self_test
 
-    with waiting(f"self-test ({rules}, {device})"), Executor(device=device, store=build_store()) as executor:
-        return list(self_test(executor, preset(rules)))
+    cases = []
+    with waiting(f"self-test ({rules}, {device}), about a minute"), Executor(device=device, store=build_store()) as executor:
+        for case in self_test(executor, preset(rules)):
+            cases.append(case)
+            click.echo(f"  {len(cases)} judged: {case.name}", err=True)
+    return cases

@@ -59,7 +59,8 @@ class Asked:
 def repo_id(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """ORG/NAME, the name as the Hub wants kernels called. Raises BadParameter."""
     if value is not None and not REPO.fullmatch(value):
-        raise click.BadParameter(f"'{value}' is no kernel repository; pass ORG/NAME, NAME of lower-case letters, digits and dashes.",
+        raise click.BadParameter(f"'{value}' is no kernel repository; pass ORG/NAME, NAME of two or more lower-case letters, digits "
+                                 "and dashes, a letter first.",
                                  ctx, param)
     return value
 

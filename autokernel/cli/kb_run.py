@@ -125,6 +125,10 @@ def run_level(**options: Any) -> int:
     if asked.watch is not None and len(loaded.problems) > 1:
         raise UsageError(f"one file cannot be watched for {len(loaded.problems)} problems. "
                          "Pass --problems with one id, or leave out --watch.")
+    if asked.proposer == "replay" and asked.candidates is not None:
+        from autokernel.proposers.replay import require_files
+
+        require_files(asked.candidates, [problem.uid for problem in loaded.problems])
     click.echo(loaded.why, err=True)
     for note in loaded.notes:
         click.echo(f"note: {note}", err=True)

@@ -23,7 +23,7 @@ LONGEST_REASON = 160  # characters of a reason on a line
 ENDED_BY = {
     "iterations": "--iterations", "reverts": "--max-reverts", "roofline": "--stop-roofline", "hours": "--max-hours",
     "speedup": "--stop-speedup", "closed": "--stop-closed (eager is at the roofline itself)", "minutes": "--minutes",
-    "proposer": "the proposer, which has no more",
+    "proposer": "the proposer (it has no more)",
 }
 """What ends a search, by the ledger's word for it; else an option."""
 
@@ -106,7 +106,8 @@ def outcome_line(outcome: Outcome) -> str:
     speed = f" {speedup_text(outcome.speedup, outcome.low, outcome.high, 'eager')}" if outcome.speedup is not None else ""
     compiled = f", {outcome.compile_speedup:.2f}x compile" if outcome.compile_speedup is not None else ""
     many = "1 iteration" if outcome.iterations == 1 else f"{outcome.iterations} iterations"
-    return f"champion{speed}{compiled}; ended by {ENDED_BY.get(outcome.stopped_by, outcome.stopped_by)} after {many}"
+    proven = "" if outcome.low is None or outcome.low > 1.0 else ", no gain that the interval shows"
+    return f"champion{speed}{compiled}{proven}; ended by {ENDED_BY.get(outcome.stopped_by, outcome.stopped_by)} after {many}"
 
 
 def speedup_text(speedup: float, low: float | None, high: float | None, against: str = "") -> str:

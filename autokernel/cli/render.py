@@ -32,6 +32,8 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
         "stages": whole["verdicts"],
         "speedup": first.speedup if first else None,
         "interval": [first.low, first.high] if first else None,
+        "confidence": first.confidence if first else None,
+        "pairs": first.pairs if first else None,
         "verified_low": first.verified_low if first else None,
         "against": first.against if first else None,
         "verified": evaluation.verified,

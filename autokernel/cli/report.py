@@ -3,13 +3,43 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from autokernel.cli.options import json_option
 
+if TYPE_CHECKING:
+    from autokernel.ledger import LedgerContents
+
 PAGE = "report.html"
+
+
+def _require_matplotlib() -> None:
+    """Raises MissingOnMachine."""
+    from importlib.util import find_spec
+
+    from autokernel.errors import MissingOnMachine
+
+    if find_spec("matplotlib") is None:
+        raise MissingOnMachine("the report's plots need matplotlib, which is not installed.",
+                               hint='pip install matplotlib, which the extra "autokernel-gpu[report]" brings too.')
+
+
+def _names(runs: Mapping[str, LedgerContents]) -> dict[str, str]:
+    """The problems' names by uid, from where the runs had them; none where that is not to be had now."""
+    from kernelbench_bridge import BridgeError, load_level
+
+    header = next(contents.header for contents in runs.values() if contents.header is not None)
+    source = str(header.options.get("source") or "")
+    if not source or source in ("auto", "hub"):  # the Hub may not answer, and a report should not wait for it
+        return {}
+    try:
+        return {problem.uid: problem.name for problem in load_level(int(str(header.options["level"])), source).problems}
+    except (BridgeError, KeyError, ValueError):
+        return {}
 
 
 @click.command("report")
@@ -23,11 +53,12 @@ def report_runs(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> int:
     from autokernel.durable import make_folder, replace_file
     from autokernel.report.page import page
 
+    _require_matplotlib()
     read = read_runs(runs)
     scored = score(read).to_json()
     target = out or runs[0] / PAGE
     with waiting(f"drawing {sum(len(contents.outcomes) for contents in read.values())} problems"):
-        text = page(read, scored)
+        text = page(read, scored, _names(read))
     make_folder(target.parent)
     replace_file(target, text.encode())
     click.echo(json.dumps({"report": str(target)}) if as_json else f"report: {target}")

@@ -54,6 +54,15 @@ class ReplayProposer:
         return Candidate(source=source, builder=builders.detect(source), proposer=self.name, note=path.name)
 
 
+def require_files(folder: Path, uids: Sequence[str]) -> None:
+    """UsageError where the folder has a file for none of these problems."""
+    proposer = ReplayProposer(folder)
+    if not any(proposer.files(uid) for uid in uids):
+        name = uids[0].replace("/", "_") if uids else "L1_1"
+        raise UsageError(f"'{folder}' has no candidate for any of these problems. Name the files as in {name}.py or {name}_note.py, or as "
+                         f"KernelBench does: level_1_problem_19_sample_0_kernel.py for L1/19.")
+
+
 def _patterns(uid: str) -> list[str]:
     stem = re.escape(re.sub(r"[^A-Za-z0-9.-]", "_", uid))
     patterns = [rf"{stem}(_.*)?\.py"]

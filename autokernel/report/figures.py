@@ -52,7 +52,12 @@ def speedups(rows: Sequence[Row]) -> Figure:
     _logarithmic(axes, "x", "{:g}x")
     shown = [made for row in timed for made in row.speedups.values()]
     if shown:  # one interval that reaches far out would press all others together
-        axes.set_xlim(0.9 * min(made.low for made in shown), 1.6 * max(made.speedup for made in shown))
+        edge = 1.6 * max(made.speedup for made in shown)
+        axes.set_xlim(0.9 * min(made.low for made in shown), edge)
+        for place, row in enumerate(timed):
+            beyond = [made.high for made in row.speedups.values() if made.high > edge]
+            if beyond:
+                axes.annotate(f"to {max(beyond):.3g}x", (edge, place), ha="right", va="bottom", fontsize=7)
     axes.set_xlabel("speedup; the line is the interval")
     axes.legend(loc="lower right", frameon=False)
     return figure
@@ -66,11 +71,11 @@ def fast_p(score: Mapping[str, Any]) -> Figure:
     for against, opponent in score["against"].items():
         points = [(float(p), share) for p, share in opponent["fast_p"].items() if share is not None]
         if points:
-            axes.plot([p for p, _ in points], [100.0 * share for _, share in points], "o-", markersize=4, color=COLOURS.get(against),
-                      label=NAMES.get(against, against))
+            axes.plot([p for p, _ in points], [100.0 * share for _, share in points], "o:" if against == "best" else "o-", markersize=4,
+                      color=COLOURS.get(against), label=NAMES.get(against, against))
     axes.set_xlabel("p")
     axes.set_ylabel("right and faster than p, %")
-    axes.set_ylim(0, 100)
+    axes.set_ylim(bottom=0)
     if score["against"]:
         axes.legend(loc="upper right", frameon=False)
     return figure

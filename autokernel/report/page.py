@@ -16,8 +16,11 @@ TEMPLATE = "page.html.j2"
 FEWEST_TRIES = 2  # a search of one try is told by its row
 
 
-def page(runs: Mapping[str, LedgerContents], score: Mapping[str, Any]) -> str:
-    """The report of runs by folder, with their `score` as `Scored.to_json` has it. Raises ModuleNotFoundError without matplotlib."""
+def page(runs: Mapping[str, LedgerContents], score: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """The report of runs by folder, with their `score` as `Scored.to_json` has it and the problems' `names` by uid, where they are known.
+
+    Raises ModuleNotFoundError without matplotlib.
+    """
     import jinja2
 
     found = rows(runs)
@@ -30,8 +33,23 @@ def page(runs: Mapping[str, LedgerContents], score: Mapping[str, Any]) -> str:
         speedups=figures.speedups(found) if compared["eager"] else "", fast_p=figures.fast_p(score),
         searches=[(row, figures.progress(row)) for row in found if len(searched(row)) >= FEWEST_TRIES],
         refusals=refusals(found), tries=sum(len(searched(row)) for row in found),
-        hours=sum(trial.seconds for row in found for trial in row.trials) / 3600.0,
+        spent=_spent(sum(trial.seconds for row in found for trial in row.trials)), names=names, uncovered=uncovered(score),
     )
+
+
+def uncovered(score: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What has no right kernel, by why: ("unscorable", "L1/94, L1/95"), none empty."""
+    never = set(score["not_run"])
+    groups: dict[str, list[str]] = {}
+    for status, uids in score["uids"].items():
+        told = "tried, not judged" if status == "missing" else status
+        for uid in uids if status != "correct" else ():
+            groups.setdefault("not in these runs" if uid in never else told, []).append(uid)
+    return [(what, ", ".join(uids)) for what, uids in groups.items()]
+
+
+def _spent(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes"
 
 
 def searched(row: Row) -> list[Any]:

@@ -67,7 +67,7 @@ def _kernel(champion: Evaluation | None, trials: Sequence[Trial]) -> str:
     if champion is None:
         return ""
     note = next((trial.note for trial in trials if trial.evaluation.candidate == champion.candidate), "")
-    return f"{champion.builder}: {note.split(':')[0].split(';')[0]}"
+    return f"{champion.builder}: {'the reference as it is' if note.startswith('no starter') else note.split(':')[0].split(';')[0]}"
 
 
 def _command(folder: str, header: RunHeader, uid: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from autokernel.errors import UsageError
 from autokernel.proposers import Setup, create
-from autokernel.proposers.replay import ReplayProposer
+from autokernel.proposers.replay import ReplayProposer, require_files
 
 PROBLEM = SimpleNamespace(uid="L1/19", source="", hash="", name="19_ReLU")
 
@@ -97,3 +97,10 @@ def test_a_link_out_of_the_folder_a_pipe_and_a_huge_file_are_wrong_usage(tmp_pat
 def _touched(path):
     path.touch()
     return path
+
+
+def test_a_folder_without_a_file_for_any_of_the_problems_is_wrong_usage(tmp_path):
+    fill(tmp_path, "mine.py", "L1_2.py")
+    with pytest.raises(UsageError, match="no candidate for any of these problems. Name the files as in L1_19.py"):
+        require_files(tmp_path, ["L1/19", "L1/20"])
+    require_files(tmp_path, ["L1/19", "L1/2"])
