@@ -57,7 +57,7 @@ def speedups(rows: Sequence[Row]) -> Figure:
         for place, row in enumerate(timed):
             beyond = [made.high for made in row.speedups.values() if made.high > edge]
             if beyond:
-                axes.annotate(f"to {max(beyond):.3g}x", (edge, place), ha="right", va="bottom", fontsize=7)
+                axes.annotate(f"to {max(beyond):.3g}x", (edge, place), xytext=(0, 4), textcoords="offset points", ha="right", fontsize=7)
     axes.set_xlabel("speedup; the line is the interval")
     axes.legend(loc="lower right", frameon=False)
     return figure
