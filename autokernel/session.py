@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from autokernel import builders, measure
-from autokernel.errors import BuilderUnavailable
+from autokernel.errors import BuilderUnavailable, InternalError
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import COMPILE_BASELINE, IDLE, REFERENCE_FAILS, ProblemFault, WorkerFault
 from autokernel.executor.nursery import SPARE_CORES, WorkerHandle
@@ -89,15 +89,18 @@ class Session:
         return self.problem.hash == problem.hash and self.problem.uid == problem.uid
 
     def ask(self, order: str, deadline_s: float, workers: dict[str, WorkerHandle], **arguments: Any) -> dict[str, Any]:
-        """A request to the judge about this problem's workers. Raises WorkerFault and ProblemFault, the latter where a worker that was to
-        stand idle was not: the incumbent, if there is one."""
+        """A request to the judge about this problem's workers. Raises WorkerFault and ProblemFault; where a worker that was to stand idle
+        did not, ProblemFault if it can be the incumbent, else InternalError, since baselines are trusted: they begin anew then."""
         try:
             return self.executor.judge(order, deadline_s, workers, **arguments)
         except WorkerFault as fault:
             if fault.kind != IDLE:
                 raise
-            kept = any(name not in ("eager", "compile") for name in self.workers)
-            raise ProblemFault(INCUMBENT_FAILS if kept else REFERENCE_FAILS, fault.message) from fault
+            if any(name not in ("eager", "compile") for name in self.workers):
+                raise ProblemFault(INCUMBENT_FAILS, fault.message) from fault
+            while self.workers:
+                self.executor.stop(self.workers.popitem()[1])
+            raise InternalError(f"a baseline ran while it should have stood idle ({fault.message}). Run the same command again.") from fault
 
     def deadline(self, calls: int) -> float:
         """Broker's deadline for an order of that many calls: the judge's own per-call limits come first, problem code included."""

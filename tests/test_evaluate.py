@@ -9,15 +9,17 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autokernel import rules
-from autokernel.errors import BuilderUnavailable
+from autokernel.errors import BuilderUnavailable, InternalError
 from autokernel.evaluate import _sessions, evaluate
 from autokernel.executor import families, wire
 from autokernel.executor.broker import Executor
-from autokernel.records import Candidate, Evaluation
+from autokernel.executor.faults import IDLE, WorkerFault
+from autokernel.records import INCUMBENT_FAILS, Candidate, Evaluation
 
 PROBLEM = """
 import torch
@@ -207,6 +209,26 @@ def test_weights_copied_in_construction_may_be_judged_and_not_exported(executor:
     made = judge(executor, packed, using=asked)
     assert made.refused_by == "determinism" and made.reason.startswith("stale-weights"), made.reason
     assert judge(executor, RIGHT, using=asked).accepted
+
+
+def test_who_does_not_stand_idle_is_the_incumbent_or_a_fault_of_ours_and_the_next_is_right(
+        executor: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = executor.judge
+
+    def restless(order: str, *arguments: Any, **more: Any) -> dict[str, Any]:
+        if order == "pairs":
+            raise WorkerFault(IDLE, "it ran")
+        return plain(order, *arguments, **more)
+
+    incumbent = Candidate(RIGHT + "# once\n", "python")
+    with monkeypatch.context() as patch:
+        patch.setattr(executor, "judge", restless)
+        made = evaluate(TASK, Candidate(RIGHT, "python"), rules=FAST, executor=executor, incumbent=incumbent, against=("incumbent", "eager"))
+        assert made.refused_by == "problem" and made.reason == f"{INCUMBENT_FAILS}: it ran"
+        assert incumbent.sha256 not in _sessions[executor].workers
+        with pytest.raises(InternalError, match="stood idle"):
+            judge(executor, RIGHT)
+    assert judge(executor, RIGHT).accepted
 
 
 UNBUILDABLE = {
