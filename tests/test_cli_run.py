@@ -58,7 +58,7 @@ def judge(problem, candidate, *, rules, executor, incumbent=None, against=("eage
     speed = next((value for word, value in SPEED.items() if word in candidate.source), None)
     if speed is None:
         return Evaluation(**common, accepted=False, refused_by="smoke", reason="output 0 is off by 3", comparisons=(),
-                          verdicts=(Verdict("smoke", False, "output 0 is off by 3", {"worst": 3.0}),), log="Traceback\nboom\n")
+                          verdicts=(Verdict("smoke", False, "output 0 is off by 3", {"worst": 3.0}),), log="Traceback\nboom\n\x1b[31mred\x1b]0;title\x07\x9b1m\u202e up\n")
     return Evaluation(**common, accepted=True, refused_by=None, reason="", verdicts=tuple(Verdict(stage, True) for stage in MIDDLE),
                       comparisons=tuple(compared(name, speed) for name in against), times_ms={"candidate": 1.0, "eager": speed},
                       precision_class="ieee-grade", verified="window", breakdown_s={"gate": 0.5})
@@ -272,6 +272,7 @@ def test_eval_exits_with_the_verdict(run, tmp_path, text, more, code, word):
 def test_eval_shows_a_refused_candidates_own_output(run, tmp_path):
     result = run("kb", "eval", "L1/1", candidate(tmp_path, "# wrong\n"), "--source", "embedded")
     assert "the candidate's own output:\n    Traceback\n    boom" in result.stdout
+    assert all(letter.isprintable() for line in result.stdout.split("\n") for letter in line) and "[31mred" in result.stdout
 
 
 def test_eval_on_a_problem_that_needs_a_missing_package_is_exit_3(run, tmp_path):

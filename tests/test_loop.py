@@ -388,18 +388,23 @@ def test_a_strategy_learns_from_the_problems_solved_before_the_present_one_also_
     assert heard == [[], [(tried, run.store.text(champion.evaluation.candidate))]]
 
 
+def slow(now, seconds):
+    """Evaluations that each take so long on the clock `now`."""
+    class Slow(script.ScriptedEvaluate):
+        def __call__(self, problem, candidate, **more):
+            now[0] += seconds
+            return super().__call__(problem, candidate, **more)
+
+    return Slow()
+
+
 def test_the_minutes_are_shared_fairly(run, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("autokernel.loop.time.monotonic", lambda: now[0])
 
-    class Slow(script.ScriptedEvaluate):
-        def __call__(self, problem, candidate, **more):
-            now[0] += 10.0
-            return super().__call__(problem, candidate, **more)
-
     # 100 s for two problems: 50 s with a fifth kept back for the first; what it leaves is the second's
     texts = [text(number, 1.0) for number in range(1, 50)]
-    found = run_level(script.PROBLEMS, script.ScriptedProposer(texts), Slow(), run, LoopOptions(move_on=OFF, minutes=100 / 60))
+    found = run_level(script.PROBLEMS, script.ScriptedProposer(texts), slow(now, 10.0), run, LoopOptions(move_on=OFF, minutes=100 / 60))
     ends = [(outcome.stopped_by, outcome.iterations, outcome.seconds) for outcome in found.outcomes]
     assert ends == [("minutes", 4, 50.0), ("minutes", 4, 50.0)]
 
@@ -408,14 +413,9 @@ def test_no_iteration_begins_that_would_outlast_the_time(run, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("autokernel.loop.time.monotonic", lambda: now[0])
 
-    class Slow(script.ScriptedEvaluate):
-        def __call__(self, problem, candidate, **more):
-            now[0] += 10.0
-            return super().__call__(problem, candidate, **more)
-
     # of 100 s the start took 20; of the 80 for one problem a fifth is kept back, and in 64 s fit six iterations
     texts = [text(number, 1.0) for number in range(1, 50)]
-    found = run_level(script.PROBLEMS[:1], script.ScriptedProposer(texts), Slow(), run, LoopOptions(move_on=OFF, minutes=100 / 60),
+    found = run_level(script.PROBLEMS[:1], script.ScriptedProposer(texts), slow(now, 10.0), run, LoopOptions(move_on=OFF, minutes=100 / 60),
                       began=980.0)
     assert [(outcome.stopped_by, outcome.iterations) for outcome in found.outcomes] == [("minutes", 6)]
     assert now[0] <= 1080.0
@@ -425,11 +425,6 @@ def test_problems_that_the_time_does_not_reach_are_named(run, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("autokernel.loop.time.monotonic", lambda: now[0])
 
-    class Slow(script.ScriptedEvaluate):
-        def __call__(self, problem, candidate, **more):
-            now[0] += 100.0
-            return super().__call__(problem, candidate, **more)
-
-    found = level(run, evaluate=Slow(), minutes=1.0)
+    found = level(run, evaluate=slow(now, 100.0), minutes=1.0)
     assert [(outcome.problem, outcome.stopped_by, outcome.iterations) for outcome in found.outcomes] == [("L1/1", "minutes", 1)]
     assert found.not_reached == ("L1/2",)

@@ -63,7 +63,7 @@ def test_a_page_has_the_final_figures_and_stands_alone(run: Path) -> None:
     text = (run / "report.html").read_text()
     assert "2.50 (2.25 to 2.75)" in text and "1.25 (1.12 to 1.38)" in text and "3.00" not in re.sub(r"<svg.*?</svg>", "", text, flags=re.S)
     assert "none: no candidate was right" in text and "1 of 3 problems have a right kernel; 3 tries, 1.0 hours" in text
-    assert "not in these runs: L1/3" in text and "failed: L1/2" in text and "L1/1 1_TanhGELU" in text and "with the whole interval" in text
+    assert "not in this run: L1/3" in text and "failed: L1/2" in text and "L1/1 1_TanhGELU" in text and "with the whole interval" in text
     assert "33.3 %" in text and "Against eager: 1 timed, 1 above 1.05x with the whole interval, 1 by the median, 1 above 2x" in text
     assert f"autokernel kb eval L1/1 {run}/winners/L1_1.py --against eager,compile --source embedded" in text
     assert not re.findall(r"(?:src|href)=\"(?!#)", re.sub(r"xlink:href", "", text))

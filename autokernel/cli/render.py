@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from autokernel.cli.layout import printable
+
 if TYPE_CHECKING:
     from autokernel.records import Comparison, Evaluation, Figure
 
@@ -75,12 +77,7 @@ def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
         yield "  the candidate's own output:"
         if len(lines) > LOG_LINES:
             yield f"    ({len(lines) - LOG_LINES} lines before these; --json shows them)"
-        yield from (f"    {plain(line)}" for line in lines[-LOG_LINES:])
-
-
-def plain(text: str) -> str:
-    """A candidate's own line as no terminal obeys it; tabs stay."""
-    return "".join(letter if letter.isprintable() or letter == "\t" else "\ufffd" for letter in text)
+        yield from (f"    {printable(line)}" for line in lines[-LOG_LINES:])
 
 
 def comparison_line(comparison: Comparison) -> str:

@@ -48,17 +48,19 @@ def _names(runs: Mapping[str, LedgerContents]) -> dict[str, str]:
 @json_option
 def report_runs(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> int:
     """Write the runs in these folders as one page: score, plots, a row a problem, each search. Shards are put together as by kb score."""
+    from autokernel.cli.layout import ids
     from autokernel.cli.progress import waiting
-    from autokernel.cli.scoring import read_runs, score
+    from autokernel.cli.scoring import groups, read_runs, score
     from autokernel.durable import make_folder, replace_file
     from autokernel.report.page import page
 
     _require_matplotlib()
     read = read_runs(runs)
-    scored = score(read).to_json()
+    scored = score(read)
+    uncovered = {why: ids(uids) for why, uids in groups(scored).items() if why != "correct"}
     target = out or runs[0] / PAGE
     with waiting(f"drawing {sum(len(contents.outcomes) for contents in read.values())} problems"):
-        text = page(read, scored, _names(read))
+        text = page(read, scored.to_json(), _names(read), uncovered)
     make_folder(target.parent)
     replace_file(target, text.encode())
     click.echo(json.dumps({"report": str(target)}) if as_json else f"report: {target}")

@@ -121,12 +121,12 @@ def score_lines(scored: Scored) -> Iterator[str]:
     yield f"Score of level {scored.level}: {merged.rules}, {merged.device}, torch {merged.torch}"
     if scored.marks:
         yield f"  ({scored.marks})"
-    groups = _groups(scored)
-    counts = ", ".join(f"{len(names)} {label}" for label, names in groups.items())
+    counted = groups(scored)
+    counts = ", ".join(f"{len(names)} {label}" for label, names in counted.items())
     right = len(result.uids["correct"])
     yield from wrapped(f"coverage  {result.coverage:.1%} of {result.level_size} problems have a verdict ({counts})", "  ", " " * 12)
     yield f"  correct   {', '.join(_share(right, whole, label) for whole, label in _wholes(result))}"
-    yield from (line for label, names in groups.items() if label != "correct" for line in wrapped(f"{label}: {ids(names)}", "  ", "    "))
+    yield from (line for label, names in counted.items() if label != "correct" for line in wrapped(f"{label}: {ids(names)}", "  ", "    "))
     if result.weak:
         yield from wrapped(f"weak (an answer without work passes on their own inputs): {ids(result.weak)}", "  ", "    ")
     if result.opponents:
@@ -138,17 +138,17 @@ def score_lines(scored: Scored) -> Iterator[str]:
     yield from (line for text in (*merged.replaced, *merged.differences) for line in wrapped(text, "  ", "    "))
 
 
-def _groups(scored: Scored) -> dict[str, list[str]]:
+def groups(scored: Scored) -> dict[str, list[str]]:
     """Uids by what to call them, none empty. The scorer's missing ones are those tried in vain here, and those never tried."""
     never = set(scored.not_run)
-    groups: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for status, names in scored.score.uids.items():
         for uid in names:
             label = "not in this run" if uid in never else "tried, not judged" if status == "missing" else status
-            groups.setdefault(label, []).append(uid)
-    if len(scored.merged.shards) > 1 and "not in this run" in groups:
-        groups["not in these runs"] = groups.pop("not in this run")
-    return groups
+            found.setdefault(label, []).append(uid)
+    if len(scored.merged.shards) > 1 and "not in this run" in found:
+        found["not in these runs"] = found.pop("not in this run")
+    return found
 
 
 def _wholes(result: LevelScore) -> list[tuple[int, str]]:

@@ -86,7 +86,7 @@ def progress(row: Row) -> Figure:
     """One problem's search: each try's time, what was kept, the best so far, and the opponents' times."""
     from matplotlib.ticker import MaxNLocator
 
-    tried = [trial for trial in row.trials if trial.phase == "search"]
+    tried = row.searched
     figure = _figure(WIDTH_IN, 2.4)
     axes = figure.add_subplot()
     times = {trial.iteration: trial.evaluation.times_ms.get("candidate") for trial in tried}

@@ -16,8 +16,10 @@ TEMPLATE = "page.html.j2"
 FEWEST_TRIES = 2  # a search of one try is told by its row
 
 
-def page(runs: Mapping[str, LedgerContents], score: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """The report of runs by folder, with their `score` as `Scored.to_json` has it and the problems' `names` by uid, where they are known.
+def page(runs: Mapping[str, LedgerContents], score: Mapping[str, Any], names: Mapping[str, str],
+         uncovered: Mapping[str, str]) -> str:
+    """The report of runs by folder, with their `score` as `Scored.to_json` has it, the problems' `names` by uid where they are known, and
+    which problems have no right kernel, by why.
 
     Raises ModuleNotFoundError without matplotlib.
     """
@@ -31,30 +33,14 @@ def page(runs: Mapping[str, LedgerContents], score: Mapping[str, Any], names: Ma
         score=score, rows=found, spread=spread, headers={folder: contents.header for folder, contents in runs.items()},
         summaries=[summary(name, made) for name, made in compared.items() if made],
         speedups=figures.speedups(found) if compared["eager"] else "", fast_p=figures.fast_p(score),
-        searches=[(row, figures.progress(row)) for row in found if len(searched(row)) >= FEWEST_TRIES],
-        refusals=refusals(found), tries=sum(len(searched(row)) for row in found),
-        spent=_spent(sum(trial.seconds for row in found for trial in row.trials)), names=names, uncovered=uncovered(score),
+        searches=[(row, figures.progress(row)) for row in found if len(row.searched) >= FEWEST_TRIES],
+        refusals=refusals(found), tries=sum(len(row.searched) for row in found),
+        spent=_spent(sum(trial.seconds for row in found for trial in row.trials)), names=names, uncovered=uncovered,
     )
-
-
-def uncovered(score: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What has no right kernel, by why: ("unscorable", "L1/94, L1/95"), none empty."""
-    never = set(score["not_run"])
-    groups: dict[str, list[str]] = {}
-    for status, uids in score["uids"].items():
-        told = "tried, not judged" if status == "missing" else status
-        for uid in uids if status != "correct" else ():
-            groups.setdefault("not in these runs" if uid in never else told, []).append(uid)
-    return [(what, ", ".join(uids)) for what, uids in groups.items()]
 
 
 def _spent(seconds: float) -> str:
     return f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes"
-
-
-def searched(row: Row) -> list[Any]:
-    """The trials that were tries of the search, not measured again."""
-    return [trial for trial in row.trials if trial.phase == "search"]
 
 
 def refusals(found: Sequence[Row]) -> list[tuple[str, str, int]]:

@@ -39,6 +39,11 @@ class Row:
         return int(self.uid.split("/")[1])
 
     @property
+    def searched(self) -> tuple[Trial, ...]:
+        """The trials that were tries of the search, not measured again."""
+        return tuple(trial for trial in self.trials if trial.phase == "search")
+
+    @property
     def speedups(self) -> Mapping[str, Comparison]:
         """The final comparisons by opponent."""
         return {made.against: made for made in (self.eager, self.compiled) if made is not None}
