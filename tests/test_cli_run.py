@@ -58,7 +58,8 @@ def judge(problem, candidate, *, rules, executor, incumbent=None, against=("eage
     speed = next((value for word, value in SPEED.items() if word in candidate.source), None)
     if speed is None:
         return Evaluation(**common, accepted=False, refused_by="smoke", reason="output 0 is off by 3", comparisons=(),
-                          verdicts=(Verdict("smoke", False, "output 0 is off by 3", {"worst": 3.0}),), log="Traceback\nboom\n\x1b[31mred\x1b]0;title\x07\x9b1m\u202e up\n")
+                          verdicts=(Verdict("smoke", False, "output 0 is off by 3", {"worst": 3.0}),),
+                          log="Traceback\nboom\n\x1b[31mred\x1b]0;title\x07\x9b1m\u202e up\n")
     return Evaluation(**common, accepted=True, refused_by=None, reason="", verdicts=tuple(Verdict(stage, True) for stage in MIDDLE),
                       comparisons=tuple(compared(name, speed) for name in against), times_ms={"candidate": 1.0, "eager": speed},
                       precision_class="ieee-grade", verified="window", breakdown_s={"gate": 0.5})
