@@ -14,7 +14,7 @@ from autokernel import gate, measure, performance
 from autokernel.errors import JudgeDied
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import COMPILE_BASELINE, DEADLINE, DOES_NOT_FIT, RAISED, REFERENCE_FAILS, ProblemFault, WorkerFault
-from autokernel.executor.nursery import WorkerHandle
+from autokernel.executor.handle import WorkerHandle
 from autokernel.judged_calls import JudgedCalls
 from autokernel.records import INCUMBENT_FAILS, UNSCORABLE, WEAK, Candidate, Comparison, Evaluation, Verdict
 from autokernel.rules import Rules
@@ -129,7 +129,8 @@ class _Run:
             with self.timed("problem"):
                 session = self.session = session_for(self.problem, self.rules, self.executor)
                 session.refresh(self.rules, incumbent)
-                session.prepare(self.candidate)
+                if not session.is_warm(self.rules, against):
+                    session.prepare(self.candidate)
                 unscorable = self._audit(session)
                 if unscorable:
                     return self.refused("problem", unscorable)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autokernel.executor.nursery import WorkerHandle
+from autokernel.executor.handle import WorkerHandle
 from autokernel.records import Candidate
 from autokernel.session import Session
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from autokernel import measure
 from autokernel.executor.faults import ProblemFault, WorkerFault
-from autokernel.executor.nursery import WorkerHandle
+from autokernel.executor.handle import WorkerHandle
 from autokernel.gate.calls import fault_in
 from autokernel.records import INCUMBENT_FAILS, Comparison
 from autokernel.session import Session

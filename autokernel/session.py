@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,7 +12,8 @@ from autokernel import builders, measure
 from autokernel.errors import BuilderUnavailable, InternalError
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import COMPILE_BASELINE, IDLE, REFERENCE_FAILS, ProblemFault, WorkerFault
-from autokernel.executor.nursery import SPARE_CORES, WorkerHandle
+from autokernel.executor.handle import WorkerHandle
+from autokernel.executor.nursery import SPARE_CORES
 from autokernel.gate.calls import fault_in
 from autokernel.records import INCUMBENT_FAILS, Candidate
 from autokernel.rules import Rules
@@ -125,7 +127,7 @@ class Session:
         of the first seed's "replaced" by the second's.
         """
         extensions = self.extensions(candidate)
-        worker = self.executor.spawn(writable=[self.kernels(candidate)], copied=[extensions] if extensions.exists() else [])
+        worker = self.executor.spawn(caches=[self.kernels(candidate)], copied=[extensions] if extensions.exists() else [])
         try:
             try:
                 self.executor.load(worker, candidate.source, candidate.builder, artifact=artifact, extensions=extensions,
@@ -139,6 +141,7 @@ class Session:
             self.logs["last"] = worker.text.text(0.2)
             self.executor.stop(worker)
             raise error
+        self.executor.spares.prepare_next()
         return worker
 
     def extensions(self, candidate: Candidate) -> Path:
@@ -175,7 +178,7 @@ class Session:
 
     def _baseline(self, *, compiled: bool) -> WorkerHandle:
         limit = self.rules.deadlines.baseline_first_call_s
-        worker = self.executor.nursery.spawn_compiler() if compiled else self.executor.spawn(trusted=True)
+        worker = self.executor.spares.take_compiler() if compiled else self.executor.spawn(trusted=True)
         try:
             self.executor.load(worker, self.problem.source, "python", class_name="Model", compiled=compiled,
                                deadline_s=self.rules.deadlines.import_s)
@@ -219,6 +222,10 @@ class Session:
                 raise ProblemFault(kind, "it gave a wrong answer while it was timed alone")
             self._alone[name] = answer["ms"]
         return self._alone[name]
+
+    def is_warm(self, rules: Rules, against: Sequence[str]) -> bool:
+        """Whether a candidate's turn comes at once: the problem is audited and all its baselines are up."""
+        return rules.label in self._audits and all(name in self.workers for name in against if name != "incumbent")
 
     def prepare(self, candidate: Candidate) -> None:
         """Begin to build a candidate, or to compile its Triton kernels, while something else is timed; on machines with cores to spare."""
@@ -285,7 +292,7 @@ def _import_build(session: Session, candidate: Candidate, limit: float) -> None:
     if done.exists():
         return
     extensions = session.extensions(candidate)
-    worker = session.executor.spawn(on_device=False, writable=[extensions])
+    worker = session.executor.nursery.spawn(on_device=False, writable=[extensions])
     started = time.monotonic()
     try:
         session.executor.load(worker, candidate.source, candidate.builder, extensions=extensions, deadline_s=limit)

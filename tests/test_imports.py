@@ -31,7 +31,7 @@ LAYERS = (
 UNTRUSTED = ("autokernel.executor.worker", "autokernel.executor.zygote", "autokernel.executor.wire", "autokernel.executor.cuda_driver",
              "autokernel.executor.families", "autokernel.executor.neutral", "autokernel.executor.settle", "autokernel.executor.ahead",
              "autokernel.sandbox", "autokernel.builders",
-             "autokernel.errors", "autokernel.executor.precision", "autokernel.executor.compat_worker",
+             "autokernel.errors", "autokernel.executor.precision", "autokernel.executor.seeding", "autokernel.executor.compat_worker",
              "autokernel.executor.compat_wire", "autokernel.executor.compat_clock")
 UNTRUSTED_MAY = ("torch", "triton")  # beside the standard library and each other
 NO_TORCH = ("autokernel.cli", "autokernel.doctor", "autokernel.loop", "autokernel.run", "autokernel.evaluate", "autokernel.gate",

@@ -242,14 +242,14 @@ def test_a_cache_outlives_its_process_and_reaches_the_next_one(executor: Executo
     source = ("import os\nhere = os.environ['TRITON_CACHE_DIR']\nprint('found', sorted(os.listdir(here)), flush=True)\n"
               "open(f'{here}/{os.getpid()}-{len(os.listdir(here))}', 'w').write('x')\nclass ModelNew: pass\n")
     said = []
-    first = executor.spawn(writable=[kernels])
+    first = executor.spawn(caches=[kernels])
     executor.load(first, source, "python", kernels=kernels, deadline_s=60)
-    second = executor.spawn(writable=[kernels])  # while the first one lives
+    second = executor.spawn(caches=[kernels])  # while the first one lives
     executor.load(second, source, "python", kernels=kernels, deadline_s=60)
     for worker in (first, second):
         executor.stop(worker)
         said.append(worker.text.text().strip())
-    third = executor.spawn(writable=[kernels])
+    third = executor.spawn(caches=[kernels])
     executor.load(third, source, "python", kernels=kernels, deadline_s=60)
     executor.stop(third)
     assert said == ["found []", "found ['2-0']"] and "found ['2-0', '2-1']" in third.text.text()

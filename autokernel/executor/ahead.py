@@ -6,6 +6,7 @@ candidate cannot be run like this (it looks at values, or at the device), nothin
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,7 +65,12 @@ class _Launcher:
     """Stands where Triton's launcher would, and launches nothing."""
 
     def __init__(self, source: Any, metadata: Any) -> None:
-        pass
+        """Up to Triton 3.6 a launcher is C, compiled for every list of arguments: that is done here too, where it can be."""
+        with suppress(Exception):  # without CUDA's library it cannot be linked; whoever launches compiles it then
+            from triton.backends.nvidia import driver
+
+            if hasattr(driver, "make_launcher"):
+                driver.CudaLauncher(source, metadata)
 
     def __call__(self, *arguments: Any, **options: Any) -> None:
         return None

@@ -134,15 +134,15 @@ class Bench:
         return self.second
 
     def judged(self, kind: str, index: int, *, keep: bool = True) -> InputSet:
-        """The pool's set of that kind and number, made where it is not there; large ones keep no inputs and are not pooled."""
+        """The pool's set of that kind and number, made where it is not there; large ones of the pool keep no inputs."""
         known = self.sets.get((kind, index))
         if known is None:
             self._trim()
             known = self.oracle.judged_set(kind, self.next_seed())
-            if self.input_bytes > KEEP_INPUT_BYTES:
-                known.inputs = None
             held = sum(self._held(s) for s in self.sets.values())
             if keep and held + self._held(known) <= self.rules["pool_bytes"]:
+                if self.input_bytes > KEEP_INPUT_BYTES:
+                    known.inputs = None
                 self.sets[(kind, index)] = known
         return known
 

@@ -18,9 +18,11 @@ from typing import Any
 from autokernel.errors import InternalError, JudgeDied, MissingOnMachine
 from autokernel.executor import control, families, wire
 from autokernel.executor.faults import DEADLINE, DOES_NOT_FIT, REFERENCE_FAILS, ProblemFault, WorkerFault
-from autokernel.executor.nursery import JUDGE_TRITON, START_S, Nursery, WorkerHandle
+from autokernel.executor.handle import WorkerHandle
+from autokernel.executor.nursery import JUDGE_TRITON, START_S, Nursery
 from autokernel.executor.prune import prune
 from autokernel.executor.service import Service
+from autokernel.executor.spares import Spares
 from autokernel.machine import describe, memory_bytes
 
 OWN_CORE_FROM = 8  # from this many processors on, one is the judge's and the broker's alone
@@ -47,6 +49,7 @@ class Executor:
         self.folder = Path(tempfile.mkdtemp(prefix="autokernel-"))
         self.cpus = worker_cpus(sorted(os.sched_getaffinity(0)), device)
         self.nursery = Nursery(device, store, self.folder, self.cpus, compiles=compiles)
+        self.spares = Spares(self.nursery)
         self.generation = 0  # rises when the judge was restarted and with it everything it held was lost
         self._unanswered = False  # the judge was asked something and its reply not awaited
         self._counter = 0
@@ -65,7 +68,8 @@ class Executor:
         self._hello = self._greet()
         without = self.nursery.settle(self._try_worker)
         self.freezes = "signals" if "freezer" in without or not self.nursery.layers.groups else "group"
-        self.nursery.warm_spare()
+        self.spares.warm_compiler()
+        self.spares.prepare_next()
         return self
 
     def _try_worker(self) -> dict[str, str]:
@@ -93,6 +97,7 @@ class Executor:
         if self._judge is not None and self._unanswered:
             self._judge.end()
             self._judge = None
+        self.spares.close()
         for worker in list(self.nursery.workers.values()):
             self.stop(worker)
         if self._judge is not None:
@@ -125,6 +130,7 @@ class Executor:
     def ceilings(self) -> dict[str, Any]:
         """Measured copy and GEMM rates of the device, once a session."""
         if self._ceilings is None:
+            self.spares.settle()
             self._ceilings = self._ask("ceilings", 300.0)
         return self._ceilings
 
@@ -185,13 +191,15 @@ class Executor:
 
     def judge(self, order: str, deadline_s: float, workers: dict[str, WorkerHandle], **arguments: Any) -> dict[str, Any]:
         """One request about attached workers, by role. The first of them is killed if the deadline passes."""
+        if order in control.TIMED:
+            self.spares.settle()
         names: dict[str, Any] = {role: worker.name for role, worker in workers.items()}
         return self._ask(order, deadline_s, suspects=list(workers.values())[:1], **names, **arguments)
 
-    def spawn(self, *, on_device: bool = True, trusted: bool = False, writable: Sequence[Path] = (),
-              copied: Sequence[Path] = ()) -> WorkerHandle:
-        """A new worker process, waiting for orders; see Nursery.spawn."""
-        return self.nursery.spawn(on_device=on_device, trusted=trusted, writable=writable, copied=copied)
+    def spawn(self, *, trusted: bool = False, copied: Sequence[Path] = (), caches: Sequence[Path] = ()) -> WorkerHandle:
+        """A new worker process on the device, waiting for orders; see Nursery.spawn."""
+        spare = None if trusted or copied else self.spares.take_next(caches)
+        return spare or self.nursery.spawn(trusted=trusted, copied=copied, caches=caches)
 
     def load(self, worker: WorkerHandle, source: str, builder: str, *, artifact: Path | None = None, class_name: str = "ModelNew",
              compiled: bool = False, extensions: Path | None = None, kernels: Path | None = None, deadline_s: float) -> None:
@@ -205,7 +213,7 @@ class Executor:
         `form`: how the model is constructed and called; `device`: facts of the device compiled for (executor/ahead.py). May be called
         from another thread while the judge is at work.
         """
-        worker = self.nursery.spawn(on_device=False, writable=[kernels])
+        worker = self.nursery.spawn(on_device=False, caches=[kernels])
         try:
             self.nursery.load(worker, source, "triton", kernels=kernels, deadline_s=deadline_s)
             return self.nursery.compile_ahead(worker, {**form, "device": device}, deadline_s)

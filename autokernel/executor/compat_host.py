@@ -25,7 +25,8 @@ from autokernel.executor import compat_wire, families, wire
 from autokernel.executor.compat_builds import Once
 from autokernel.executor.compat_draws import Draws
 from autokernel.executor.compat_wire import Report
-from autokernel.executor.nursery import START_S, Nursery, WorkerHandle
+from autokernel.executor.handle import WorkerHandle
+from autokernel.executor.nursery import START_S, Nursery
 
 DIED, DEADLINE, PROTOCOL = "died", "deadline", "protocol"
 MOST_DRAWS = 200  # files handed over with one order; the kernel takes 253

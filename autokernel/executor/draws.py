@@ -17,6 +17,7 @@ from torch import Tensor
 from autokernel.executor import neutral
 from autokernel.executor.faults import out_of_memory
 from autokernel.executor.precision import cast_model
+from autokernel.executor.seeding import seed_generators
 
 OUTLIERS = 8  # elements of a tensor that lie far out, at secret places
 
@@ -62,7 +63,7 @@ class ProblemCode:
 
     def init_arguments(self, seed: int) -> list[Any]:
         """What `Model` is constructed with."""
-        torch.manual_seed(seed)
+        seed_generators(self.device, seed)
         return list(map_tensors(self.get_init_inputs(), self._here))
 
     def _here(self, tensor: Tensor) -> Tensor:
@@ -72,7 +73,7 @@ class ProblemCode:
     def model(self, seed: int) -> torch.nn.Module:
         """A new Model with weights from `seed`, constructed under the device, in train mode."""
         arguments = self.init_arguments(seed)
-        torch.manual_seed(seed)
+        seed_generators(self.device, seed)
         with torch.device(self.device):
             model = self.model_class(*arguments)
         return cast_model(model, self.device, self.dtype)
@@ -86,7 +87,7 @@ class ProblemCode:
 
     def draw(self, seed: int) -> tuple[Any, ...]:
         """One set of the problem's own inputs."""
-        torch.manual_seed(seed)
+        seed_generators(self.device, seed)
         if not self.moved:
             try:
                 with torch.device(self.device):
@@ -96,7 +97,7 @@ class ProblemCode:
                 if out_of_memory(error):
                     raise
                 self.moved = True
-                torch.manual_seed(seed)
+                seed_generators(self.device, seed)
         return tuple(map_tensors(self.get_inputs(), self._here))
 
     def draw_kind(self, kind: str, seed: int) -> tuple[Any, ...]:

@@ -28,7 +28,6 @@ from autokernel.executor.stopwatch import Stopwatch
 from autokernel.sandbox.limits import limit
 
 PR_SET_PDEATHSIG = 1
-TIMED = ("null", "alone", "pairs")  # orders that hold the clock
 
 
 class Judge:
@@ -115,7 +114,7 @@ class Judge:
                     return {"ok": True, **audit.audit(self.bench, message["kinds"])}
                 needed = [link for link in message.values() if isinstance(link, WorkerLink)]
                 self._make_room(order, needed)
-                if order in TIMED:
+                if order in control.TIMED:
                     with self._others_stopped(needed):
                         reply = getattr(self.stopwatch, order)(**message)
                 else:

@@ -21,6 +21,7 @@ from autokernel import builders
 from autokernel.errors import InternalError
 from autokernel.executor import families, wire
 from autokernel.executor.faults import CONTRACT, DEADLINE, DIED, PROTOCOL, RAISED, WorkerFault
+from autokernel.executor.handle import WorkerHandle
 from autokernel.executor.harvest import TooMuch, harvest
 from autokernel.executor.service import Service
 from autokernel.executor.text_pipe import TextPipe
@@ -29,7 +30,7 @@ from autokernel.sandbox import cgroups, environment, view
 JUDGE_TRITON = "judge-triton"  # the judge's Triton cache in the store
 SPARE_CORES = 6  # from this many on, importing beside a measurement does not disturb it
 START_S = 180.0  # for a process to import torch and make a context on a slow machine
-_COMPILER_ENV = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}  # a pool of compile processes costs more than it saves on one problem
+COMPILER_ENV = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}  # a pool of compile processes costs more than it saves on one problem
 
 
 LAYERS = ("namespaces", "hiding", "seccomp", "groups")
@@ -53,19 +54,6 @@ class Layers:
         return "; ".join([", ".join(on) if self.namespaces else f"none but {', '.join(on)}", *off])
 
 
-class WorkerHandle:
-    """One worker process as the broker sees it."""
-
-    def __init__(self, name: str, keeper: int, pid: int, sock: socket.socket, text: TextPipe, folder: Path, group: cgroups.Group,
-                 kept: Sequence[Path]) -> None:
-        self.name, self.keeper, self.pid, self.sock, self.text, self.folder = name, keeper, pid, sock, text, folder
-        self.group = group
-        self.kept = kept  # folders in its memory whose content outlives it
-        self.attached = False
-        self.started = False
-        self.loaded = False
-
-
 class Nursery:
     """Starts workers for one device and has them import candidates. `folder` holds a folder for each, `store` outlives this process."""
 
@@ -74,7 +62,6 @@ class Nursery:
         self.workers: dict[str, WorkerHandle] = {}
         self.layers = Layers(namespaces=False, hiding=False, seccomp=False, groups=False)  # until a first worker came up in them
         self.no_seccomp = ""  # why the zygote could make no filter
-        self._spare: WorkerHandle | None = None  # a compiler's worker, warming or warm
         self._zygote: Service | None = None
         self._counter = 0
         self._spawning = threading.Lock()
@@ -125,30 +112,35 @@ class Nursery:
             self._zygote.end()
             self._zygote = None
 
-    def spawn(self, *, on_device: bool = True, trusted: bool = False, writable: Sequence[Path] = (),
-              copied: Sequence[Path] = ()) -> WorkerHandle:
+    def spawn(self, *, on_device: bool = True, trusted: bool = False, writable: Sequence[Path] = (), copied: Sequence[Path] = (),
+              caches: Sequence[Path] = ()) -> WorkerHandle:
         """A new worker process, waiting for orders. Without the device for workers that only import (and so compile).
 
         In the sandbox unless its text is `trusted`: there it has private folders in memory at the places of `writable` and `copied`,
-        filled with what lies there; what it has added to `writable` is taken over when it is stopped.
+        filled with what lies there, and of `caches`, which `load` fills; what it has added to `writable` and `caches` is taken over when
+        it is stopped.
         """
         with self._spawning:  # candidates are compiled ahead from another thread
-            return self._spawn(on_device, trusted, writable, copied)
+            return self._spawn(on_device, trusted, writable, copied, caches)
 
-    def _spawn(self, on_device: bool, trusted: bool, writable: Sequence[Path], copied: Sequence[Path]) -> WorkerHandle:
+    def is_anyones(self, folder: Path) -> bool:
+        """Whether a worker can make a folder of its own at this place, whatever it was born with."""
+        return not self.layers.namespaces or view.in_private_memory(str(folder.resolve()), self._readable)
+
+    def _spawn(self, on_device: bool, trusted: bool, writable: Sequence[Path], copied: Sequence[Path],
+               caches: Sequence[Path]) -> WorkerHandle:
         if self._zygote is None:
             raise InternalError("the zygote is not running; use Executor as a context manager.")
         self._counter += 1
         name = f"w{self._counter}"
         folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder))
         shut_in = self.layers.namespaces and not trusted
-        for path in (*writable, *copied):
+        for path in (*writable, *copied, *caches):
             path.mkdir(parents=True, exist_ok=True)
-        for other in list(self.workers.values()):
-            if set(other.kept) & set(writable):
-                self._keep(other)
-        seen = view.View(self._readable, (str(folder.resolve()),), tuple(str(path.resolve()) for path in (*writable, *copied)),
-                         device=on_device and self.device != "cpu", hiding=self.layers.hiding) if shut_in else view.View()
+        self._keep_living(writable)
+        own, filled = [[str(path.resolve()) for path in paths] for paths in ((folder, *caches), (*writable, *copied))]
+        seen = view.View(self._readable, tuple(own), tuple(filled), device=on_device and self.device != "cpu",
+                         hiding=self.layers.hiding) if shut_in else view.View()
         group = cgroups.make(f"{name}-{folder.name[-8:]}", self.cpus) if self.layers.groups else cgroups.Group()
         ours, theirs = socket.socketpair()
         text = TextPipe()
@@ -163,7 +155,8 @@ class Nursery:
             group.remove()
             said = text.text(0.5).strip()[-300:]
             raise InternalError(f"no worker could be started; run again with --debug to see more. {said}")
-        worker = WorkerHandle(name, reply["keeper"], reply["worker"], ours, text, folder, group, tuple(writable) if shut_in else ())
+        worker = WorkerHandle(name, reply["keeper"], reply["worker"], ours, text, folder, group, shut_in=shut_in)
+        worker.keep([*writable, *caches])
         self.workers[name] = worker
         return worker
 
@@ -175,6 +168,12 @@ class Nursery:
         text.close_write_end()
         return reply
 
+    def _keep_living(self, folders: Sequence[Path]) -> None:
+        """Copy what living workers have added to these folders so far."""
+        for worker in list(self.workers.values()):
+            if set(worker.kept) & set(folders):
+                self._keep(worker)
+
     def _keep(self, worker: WorkerHandle) -> None:
         """Copy what a living worker added to the folders that outlive it; caches only, so what cannot be had is made again."""
         try:
@@ -182,21 +181,6 @@ class Nursery:
                 harvest(worker.pid, path.resolve(), path)
         except (OSError, TooMuch):
             return
-
-    def spawn_compiler(self) -> WorkerHandle:
-        """A worker for a torch.compile baseline. On CUDA, where cores are many, it has imported the compiler already."""
-        worker = self._spare or self.spawn(trusted=True)
-        if self._spare is not None and not self._finish_warming(worker):
-            worker = self.spawn(trusted=True)
-        self._spare = None
-        self.warm_spare()
-        return worker
-
-    def warm_spare(self) -> None:
-        """Have a worker import torch.compile's compiler ahead of its need, where that disturbs no measurement."""
-        if self.compiles and self._spare is None and self.device != "cpu" and len(self.cpus) >= SPARE_CORES:
-            self._spare = self.spawn(trusted=True)
-            wire.send_request(self._spare.sock, wire.Request(wire.WARM, 0, 2, 0, pickle.dumps(_COMPILER_ENV)))
 
     def await_start(self, worker: WorkerHandle) -> None:
         """Until the worker says that it is up, with the device's context made. That it is not is no candidate's fault."""
@@ -211,15 +195,6 @@ class Nursery:
             self.bury(worker)
             message = f"a worker process did not start on {self.device}; check the device with `autokernel doctor`. {said}"
             raise InternalError(message) from error
-
-    def _finish_warming(self, worker: WorkerHandle) -> bool:
-        self.await_start(worker)
-        try:
-            worker.sock.settimeout(START_S)
-            return wire.receive_reply(worker.sock, 2).status == wire.OK
-        except (wire.WireClosed, wire.WireBroken, TimeoutError):
-            self.bury(worker)
-            return False
 
     def load(self, worker: WorkerHandle, source: str, builder: str, *, artifact: Path | None = None, class_name: str = "ModelNew",
              compiled: bool = False, extensions: Path | None = None, kernels: Path | None = None, threads: int = 0,
@@ -236,9 +211,12 @@ class Nursery:
         if compiled:
             env["TORCHINDUCTOR_CACHE_DIR"] = str(self.store / "baseline-compile")
             env["TRITON_CACHE_DIR"] = str(self.store / "baseline-triton")
-            env |= _COMPILER_ENV
+            env |= COMPILER_ENV
         env |= builders.get(builder).worker_env(self.device)
         files = {str(home / "candidate.py"): source.encode(), **self._driver_files(kernels)}
+        if worker.shut_in and kernels in worker.kept:
+            self._keep_living([kernels])
+            files |= {str(path): path.read_bytes() for path in kernels.rglob("*") if path.is_file()}
         if artifact is not None:  # a copy of its own: of the store it sees nothing
             files[str(home / artifact.name)] = artifact.read_bytes()
         orders = {"path": str(home / "candidate.py"), "files": files, "builder": builder, "class_name": class_name, "env": env,
@@ -293,8 +271,6 @@ class Nursery:
     def bury(self, worker: WorkerHandle) -> None:
         """Kill a worker's whole family and remove its folder; whoever held its memory has let go."""
         self.workers.pop(worker.name, None)
-        if worker is self._spare:
-            self._spare = None
         self._keep(worker)  # before the socket is closed: that ends the process, and its files with it
         if not worker.attached:
             worker.sock.close()

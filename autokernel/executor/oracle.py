@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +16,11 @@ import torch
 from torch import Tensor
 
 from autokernel import compare
-from autokernel.executor import wire
+from autokernel.executor import transposed, wire
 from autokernel.executor.draws import ProblemCode, ProblemFailed, map_tensors, tensors
 from autokernel.executor.faults import out_of_memory
 from autokernel.executor.precision import default_dtype
+from autokernel.executor.seeding import seed_generators
 
 MOVES = 2  # draws of one-ulp moves
 
@@ -63,10 +65,12 @@ class Oracle:
         self.signature = b""
         self.mutates = False
         self.aliases = False
+        # whether eager computes in IEEE float32: the same bits without TF32; None: not known, and asked with the first set
+        self._is_ieee: bool | None = True if code.device.type != "cuda" else None
 
     def eager(self, inputs: tuple[Any, ...], seed: int) -> list[Tensor]:
         """Eager's output tensors, in order, contiguous. A forward that draws is reseeded with `seed`."""
-        torch.manual_seed(seed)
+        seed_generators(self.code.device, seed)
         with torch.no_grad(), default_dtype(self.code.dtype):
             leaves, _ = self._flatten(self.model(*inputs))
         return [leaf.contiguous() for leaf in leaves]
@@ -82,7 +86,7 @@ class Oracle:
         """First eager run: learn the outputs' structure, whether forward draws, changes or returns its inputs."""
         given = tensors(inputs)
         versions = [tensor._version for tensor in given]
-        torch.manual_seed(seed)
+        seed_generators(self.code.device, seed)
         before = _generator_state(self.code.device)
         with torch.no_grad(), default_dtype(self.code.dtype):
             leaves, self.signature = self._flatten(self.model(*inputs))
@@ -141,7 +145,7 @@ class Oracle:
                     compare.raise_to_difference(change, o, c)
             del other
         if exact is not None:
-            made.ieee_rms = self._ieee_rms(inputs, seed, exact, made.deltas)
+            made.ieee_rms = self._ieee_rms(inputs, seed, made, exact)
         self._learn(made)
         return made
 
@@ -159,7 +163,8 @@ class Oracle:
                         parameter.copy_(_one_ulp(parameter))
             model = model.double()
             raised = map_tensors(inputs, lambda t: (_one_ulp(t) if move else t).double() if t.is_floating_point() else t)
-            with torch.no_grad():
+            slow = self.code.device.type == "cuda" and transposed.has_any(model)
+            with torch.no_grad(), transposed.ByProducts() if slow else nullcontext():
                 leaves, signature = self._flatten(model(*raised))
             if signature != self.signature:
                 raise ProblemFailed("float64 must give the same structure and gives another")
@@ -174,18 +179,22 @@ class Oracle:
         moved = map_tensors(inputs, lambda t: _one_ulp(t) if t.is_floating_point() else t.clone() if self.mutates else t)
         return [compare.as_real(o) for o in self.eager(moved, seed)]
 
-    def _ieee_rms(self, inputs: tuple[Any, ...], seed: int, exact: list[Tensor], deltas: list[Tensor | None]) -> list[float]:
-        """Rms error of eager without TF32 and reduced precision, by output; on the CPU eager as it is (`deltas`) has neither."""
-        if self.code.device.type != "cuda":
-            return [_size(delta)[1] if delta is not None and e.is_floating_point() else 0.0 for delta, e in zip(deltas, exact, strict=True)]
-        matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-        kept = (matmul.allow_tf32, cudnn.allow_tf32)
-        matmul.allow_tf32, cudnn.allow_tf32 = False, False
-        try:
-            answers = [compare.as_real(o) for o in self.eager(self.given(inputs), seed)]
-        finally:
-            matmul.allow_tf32, cudnn.allow_tf32 = kept
-        return [compare.distance(a, e)[1] if a.is_floating_point() else 0.0 for a, e in zip(answers, exact, strict=True)]
+    def _ieee_rms(self, inputs: tuple[Any, ...], seed: int, made: InputSet, exact: list[Tensor]) -> list[float]:
+        """Rms error of eager without TF32 and reduced precision, by output: eager's own where it has neither, as on the CPU."""
+        if self._is_ieee is not True:
+            matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+            kept = (matmul.allow_tf32, cudnn.allow_tf32)
+            matmul.allow_tf32, cudnn.allow_tf32 = False, False
+            try:
+                answers = [compare.as_real(o) for o in self.eager(self.given(inputs), seed)]
+            finally:
+                matmul.allow_tf32, cudnn.allow_tf32 = kept
+            if self._is_ieee is None:
+                self._is_ieee = all(map(compare.identical, answers, made.outputs))
+            if not self._is_ieee:
+                return [compare.distance(a, e)[1] if a.is_floating_point() else 0.0 for a, e in zip(answers, exact, strict=True)]
+        return [_size(delta)[1] if delta is not None and e.is_floating_point() else 0.0
+                for delta, e in zip(made.deltas, exact, strict=True)]
 
     def _learn(self, made: InputSet) -> None:
         now = KindError([], [], [], [])

@@ -42,9 +42,9 @@ class Worker:
     def __init__(self, sock: socket.socket, device: str) -> None:
         import torch
 
-        from autokernel.executor import precision as _precision
+        from autokernel.executor import precision, seeding
 
-        self.torch, self.precision = torch, _precision
+        self.torch, self.precision, self.seed_generators = torch, precision, seeding.seed_generators
         self.sock = sock
         self.device = torch.device(device)
         self.on_cuda = self.device.type == "cuda"
@@ -155,7 +155,7 @@ class Worker:
         torch = self.torch
         self.model, self.outputs, self.arguments = None, [], []
         arguments = [a.to(self.device) if isinstance(a, torch.Tensor) else a for a in terms["arguments"]]
-        torch.manual_seed(seed)
+        self.seed_generators(self.device, seed)
         with torch.device(self.device), neutral.moved(seed) if terms["moved"] else nullcontext():
             model = getattr(self.module, self.orders["class_name"])(*arguments)
         self.dtype = terms["dtype"]
@@ -242,7 +242,7 @@ class Worker:
                 first.record()
             for number in range(request.calls):
                 if request.seed:
-                    torch.manual_seed(request.seed + number)
+                    self.seed_generators(self.device, request.seed + number)
                 outputs.append(model(*self.arguments[number]))
             if self.on_cuda:
                 last.record()

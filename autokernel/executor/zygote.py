@@ -8,13 +8,17 @@ children leave behind, so that the whole family can be listed, frozen and killed
 from __future__ import annotations
 
 import ctypes
+import importlib
 import itertools
 import json
 import os
+import select
 import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,9 +129,34 @@ def _start_in_sandbox(fds: list[int], request: dict[str, Any], filters: Filters)
     return int(Path(f"/proc/{first}/task/{first}/children").read_text().split()[0])
 
 
-def serve(control: socket.socket, filters: Filters) -> None:
-    """Fork a worker for each request until the broker closes the socket."""
+def hash_triton() -> None:
+    """The hash of Triton's own files, half a second that every process's first kernel takes otherwise."""
+    try:
+        from triton.runtime.cache import triton_key
+    except ImportError:
+        return
+    triton_key()
+
+
+def import_triton() -> None:
+    """What Triton imports at a process's first kernel, 0.2 s."""
+    for name in ("compiler.code_generator", "tools.tensor_descriptor", "experimental.gluon", "experimental.gluon.nvidia.hopper"):
+        with suppress(ImportError):  # modules of some versions
+            importlib.import_module(f"triton.{name}")
+
+
+def import_shapes() -> None:
+    """What torch imports when it first needs an output's layout on meta tensors (executor/ahead.py), a second or two."""
+    import torch.fx.experimental.symbolic_shapes  # noqa: F401
+
+
+def serve(control: socket.socket, filters: Filters, leisure: Sequence[Callable[[], None]]) -> None:
+    """Fork a worker for each request until the broker closes the socket. `leisure` is done once a first worker is up, one at a time
+    where nobody waits: later workers are born with it."""
+    waiting, forked = [*leisure], False
     while True:
+        while forked and waiting and not select.select([control], [], [], 0)[0]:
+            waiting.pop(0)()
         message, fds, _, _ = socket.recv_fds(control, 65536, 2)
         if not message:
             return
@@ -147,6 +176,7 @@ def serve(control: socket.socket, filters: Filters) -> None:
         pid = int(os.read(read_end, 32) or b"0")
         os.close(read_end)
         control.send(json.dumps({"keeper": keeper, "worker": pid}).encode())
+        forked = True
 
 
 def main() -> None:
@@ -169,7 +199,7 @@ def main() -> None:
     import autokernel.executor.worker  # noqa: F401
     filters = Filters()
     control.send(json.dumps({"seccomp": filters.why_not}).encode())
-    serve(control, filters)
+    serve(control, filters, (hash_triton, import_triton, import_shapes) if sys.argv[2] != "cpu" else ())
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import re
 import shutil
 from pathlib import Path
 
-from autokernel.sandbox.view import HIDDEN_FILES, KEPT_OF_ETC, PRIVATE, View, hidden_tops
+from autokernel.sandbox.view import HIDDEN_FILES, KEPT_OF_ETC, PRIVATE, View, hidden_tops, in_private_memory
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
     0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
@@ -83,8 +83,7 @@ def shut_in(view: View) -> None:
             if path in held:
                 _bind(held[path], path, folder=os.path.isdir(f"/proc/self/fd/{held[path]}"))
         for number, path in enumerate((*view.own, *view.copied)):
-            shown = any(path.startswith(f"{other}/") for other in view.readable)  # a store inside a checkout, say
-            if path.startswith("/tmp/") and not shown:  # one mount: a file can be moved from one to the other
+            if in_private_memory(path, view.readable):  # one mount: a file can be moved from one to the other
                 os.makedirs(path, exist_ok=True)
             else:
                 _bind(room[str(number)], path, folder=True)

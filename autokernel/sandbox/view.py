@@ -54,6 +54,11 @@ def hidden_tops() -> list[str]:
                   if entry.is_dir(follow_symlinks=False) and entry.name not in SYSTEM and entry.path not in PRIVATE)
 
 
+def in_private_memory(path: str, shown: tuple[str, ...]) -> bool:
+    """Whether the place is in the family's own /tmp, not in a folder that is `shown` there: a store inside a checkout, say."""
+    return path.startswith("/tmp/") and not any(path.startswith(f"{other}/") for other in shown)
+
+
 def readable() -> tuple[str, ...]:
     """Folders below hidden ones that workers and compilers need, outermost first."""
     hidden = [f"{top}/" for top in (*hidden_tops(), *PRIVATE)]

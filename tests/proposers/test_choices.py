@@ -27,7 +27,8 @@ def product(a: tuple[int, ...], b: tuple[int, ...], dtype: str = "float32", **sh
     ((32768, 64), (64, 32768), "bf16x6", "split", 128),
     ((1, 1 << 20, 256), (1, 256, 768), "bf16x6", "split", 256),
     ((256, 524288), (524288, 256), "bf16x3", "pad", 128),
-    ((128, 1024), (1024, 128), "bf16x3", "none", 64),
+    ((128, 1024), (1024, 128), "bf16x6", "none", 64),
+    ((128, 1536), (1536, 128), "bf16x3", "none", 64),
 ])
 def test_a_products_first_choice(a: tuple[int, ...], b: tuple[int, ...], precision: str, prepare: str, block_n: int) -> None:
     found = product(a, b)

@@ -1,26 +1,26 @@
-# L1/18 18_Matmul_with_transposed_both: 1.852x eager (1.699 to 2.875); 1.895x compile (1.448 to 3.088)
-# Rules strict/2, precision fp32-emulated, candidate 474361043a650a7c6af59dc67a9910c2e3631f6cdd446a9eb329b69eb8ca2f09
+# L1/18 18_Matmul_with_transposed_both: 3.137x eager (2.755 to 3.429); 3.18x compile (2.778 to 3.463)
+# Rules strict/3, precision fp32-emulated, candidate 262fe7c140c6123c785e4609da193858dc9c3145b35770004e505354634d0689
 # Machine: capability 9.0, cpus 16, cuda 13.0, device cuda:0 NVIDIA H200, device_name NVIDIA H200, driver 580.159.04, freeze group, l2_bytes 62914560, memory_bytes 150109880320, python 3.12.3, sandbox namespaces, hiding, seccomp, groups, limits; no group for memory, pids, cpuset (no control group hands it down to this process), threads 16, torch 2.11.0+cu130, triton 3.6.0
-# Judged 2026-11-30T05:32:30+00:00 by AutoKernel 0.1.0. Repeat with:
-#   autokernel kb eval L1/18 runs/L1-h200-a/winners/L1_18.py --source kernelbench/data
+# Judged 2026-12-01T07:00:04+00:00 by AutoKernel 0.1.0. Repeat with:
+#   autokernel kb eval L1/18 runs/L1-h200-c/winners/L1_18.py --source kernelbench/data
 
 """Product, float32 as bf16 parts on tensor cores."""
 
 from __future__ import annotations
 
 import math
+
 import torch
 import triton
 import triton.language as tl
 from torch import nn
 
 SHAPE = {'triangular': None, 'triangular_inputs': False}
-PARAMS = {'block_m': 128, 'block_n': 128, 'block_k': 32, 'group_m': 8, 'split_k': 0, 'num_warps': 8, 'num_stages': 3, 'precision': 'bf16x3', 'prepare': 'pad'}
-
-
+PARAMS = {
+    'block_m': 128, 'block_n': 256, 'block_k': 64, 'group_m': 8, 'split_k': 0, 'num_warps': 8, 'num_stages': 3,
+    'precision': 'bf16x3', 'prepare': 'split', 'flush': 1024,
+}
 PARTS = {"bf16x3": 3, "bf16x6": 6}
-
-
 LAUNCHED = {}
 
 
@@ -56,9 +56,9 @@ def kept(rm, rn, TRIANGULAR: tl.constexpr):
 def prepare_kernel(
     x, y, SLOW: tl.constexpr, FAST: tl.constexpr, WIDE_SLOW: tl.constexpr, WIDE_FAST: tl.constexpr,
     XB: tl.constexpr, XS: tl.constexpr, XF: tl.constexpr, YB: tl.constexpr, YS: tl.constexpr, PART: tl.constexpr,
-    PARTS: tl.constexpr, LEFT: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_F: tl.constexpr,
+    COPIES: tl.constexpr, LEFT: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_F: tl.constexpr,
 ):
-    """Copy (SLOW, FAST) of each batch to (WIDE_SLOW, WIDE_FAST), zeros beyond, once for each of PARTS, which lie PART apart.
+    """Copy (SLOW, FAST) of each batch to (WIDE_SLOW, WIDE_FAST), zeros beyond, once for each of COPIES, which lie PART apart.
 
     Parts are rounded to bfloat16: the number, what that leaves, what that leaves again. The left matrix's part i meets the right
     one's part i, small products first, so that the sum is small while they are added.
@@ -73,7 +73,7 @@ def prepare_kernel(
     target = y + batch * YB + s.to(tl.int64)[:, None] * YS + f[None, :]
     inside = (s < WIDE_SLOW)[:, None] & (f < WIDE_FAST)[None, :]
     v = tl.load(source, mask=(s < SLOW)[:, None] & (f < FAST)[None, :], other=0.0)
-    if PARTS == 1:
+    if COPIES == 1:
         tl.store(target, v, mask=inside)
     else:
         first = v.to(tl.bfloat16).to(tl.float32)
@@ -81,7 +81,7 @@ def prepare_kernel(
         second = rest.to(tl.bfloat16).to(tl.float32)
         first_out = first.to(y.dtype.element_ty)
         second_out = second.to(y.dtype.element_ty)
-        if PARTS == 3:
+        if COPIES == 3:
             tl.store(target, second_out if LEFT else first_out, mask=inside)
             tl.store(target + PART, first_out if LEFT else second_out, mask=inside)
             tl.store(target + 2 * PART, first_out, mask=inside)
@@ -96,12 +96,35 @@ def prepare_kernel(
 
 
 @triton.jit
+def summed(
+    a_at, b_at, rm, rn, rk, first, last, K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, SAK: tl.constexpr, SBK: tl.constexpr,
+    PRECISION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """A tile's products over K from `first` to before `last`, from the tiles at `a_at` and `b_at` on."""
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(first, last, BLOCK_K):
+        # a mask that cannot bite is left out, for each side apart: an even shape loads without any
+        if K % BLOCK_K == 0:
+            a_mask = None if ROWS % BLOCK_M == 0 else (rm < ROWS)[:, None]
+            b_mask = None if COLUMNS % BLOCK_N == 0 else (rn < COLUMNS)[None, :]
+        else:
+            a_mask = (rk < K - k)[None, :] if ROWS % BLOCK_M == 0 else (rm < ROWS)[:, None] & (rk < K - k)[None, :]
+            b_mask = (rk < K - k)[:, None] if COLUMNS % BLOCK_N == 0 else (rk < K - k)[:, None] & (rn < COLUMNS)[None, :]
+        left = tl.load(a_at, mask=a_mask, other=None if a_mask is None else 0.0)
+        right = tl.load(b_at, mask=b_mask, other=None if b_mask is None else 0.0)
+        acc = tl.dot(left, right, acc, input_precision=PRECISION)
+        a_at += BLOCK_K * SAK
+        b_at += BLOCK_K * SBK
+    return acc
+
+
+@triton.jit
 def matmul_kernel(
     a, b, bias, e1, e2, e3, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     SAB: tl.constexpr, SAM: tl.constexpr, SAK: tl.constexpr, SBB: tl.constexpr, SBK: tl.constexpr, SBN: tl.constexpr,
     BIAS: tl.constexpr, TRIANGULAR: tl.constexpr, TRIANGULAR_INPUTS: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, SPLIT_K: tl.constexpr,
-    CHUNK: tl.constexpr, BATCH: tl.constexpr,
+    CHUNK: tl.constexpr, BATCH: tl.constexpr, FLUSH: tl.constexpr,
     D1: tl.constexpr, A1: tl.constexpr, D2: tl.constexpr, A2: tl.constexpr, D3: tl.constexpr, A3: tl.constexpr,
 ):
     """One (BLOCK_M, BLOCK_N) tile of one batch over K chunk program_id(1); SPLIT_K > 1 writes parts (SPLIT_K, BATCH, M, N).
@@ -141,20 +164,15 @@ def matmul_kernel(
     wide_first = first.to(tl.int64) if WIDE else first
     a_at = a + batch.to(tl.int64) * SAB + wide_m[:, None] * SAM + (wide_first + rk)[None, :] * SAK
     b_at = b + batch.to(tl.int64) * SBB + (wide_first + rk)[:, None] * SBK + wide_n[None, :] * SBN
-    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-    for k in range(first, last, BLOCK_K):
-        # a mask that cannot bite is left out, for each side apart: an even shape loads without any
-        if K % BLOCK_K == 0:
-            a_mask = None if ROWS % BLOCK_M == 0 else (rm < ROWS)[:, None]
-            b_mask = None if COLUMNS % BLOCK_N == 0 else (rn < COLUMNS)[None, :]
-        else:
-            a_mask = (rk < K - k)[None, :] if ROWS % BLOCK_M == 0 else (rm < ROWS)[:, None] & (rk < K - k)[None, :]
-            b_mask = (rk < K - k)[:, None] if COLUMNS % BLOCK_N == 0 else (rk < K - k)[:, None] & (rn < COLUMNS)[None, :]
-        left = tl.load(a_at, mask=a_mask, other=None if a_mask is None else 0.0)
-        right = tl.load(b_at, mask=b_mask, other=None if b_mask is None else 0.0)
-        acc = tl.dot(left, right, acc, input_precision=PRECISION)
-        a_at += BLOCK_K * SAK
-        b_at += BLOCK_K * SBK
+    if FLUSH == 0:
+        acc = summed(a_at, b_at, rm, rn, rk, first, last, K, ROWS, COLUMNS, SAK, SBK, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K)
+    else:
+        acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for start in range(first, last, FLUSH):
+            end = tl.minimum(start + FLUSH, last)
+            acc += summed(a_at, b_at, rm, rn, rk, start, end, K, ROWS, COLUMNS, SAK, SBK, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K)
+            a_at += FLUSH * SAK
+            b_at += FLUSH * SBK
     inside = (rm < M)[:, None] & (rn < N)[None, :]
     slot = split.to(tl.int64) * BATCH + batch
     at = c + slot * M * N + wide_m[:, None] * N + wide_n[None, :]
@@ -263,10 +281,12 @@ def placed(extras: tuple[torch.Tensor | float, ...], m: int, n: int, c: torch.Te
     return lent, steps
 
 
-def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, *extras: torch.Tensor | float) -> torch.Tensor:
+def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, *extras: torch.Tensor | float,
+        out: torch.Tensor | None = None) -> torch.Tensor:
     """chain(a @ b + bias, *extras): `a` (..., M, K), `b` (K, N) or (..., K, N), `bias` (N,); result (..., M, N) in the promoted dtype.
 
-    `extras` are up to three numbers or tensors that broadcast to the product's (rows, N); none where it is batched.
+    `extras` are up to three numbers or tensors that broadcast to the product's (rows, N); none where it is batched. `out`, contiguous
+    and of the result's shape and dtype, takes the result.
 
     Any strides: transposes are passed as views. SHAPE["triangular"] "lower" or "upper" is torch.tril or torch.triu of the result;
     SHAPE["triangular_inputs"] may be set only where both inputs are triangular the same way.
@@ -275,7 +295,7 @@ def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, *ext
     exact = a.device.type == "cpu"  # the interpreter: it knows "ieee" alone, and multiplies bfloat16 wrongly
     a, b, lead = batched(*(x.to(torch.float32 if exact else dtype) for x in (a, b)))
     (batch, m, k), n = a.shape, b.shape[2]
-    c = torch.empty(*lead, n, dtype=dtype, device=a.device)
+    c = torch.empty(*lead, n, dtype=dtype, device=a.device) if out is None else out
     block_m, block_n, block_k = (
         min(PARAMS[name], max(16, triton.next_power_of_2(size))) for name, size in (("block_m", m), ("block_n", n), ("block_k", k))
     )
@@ -299,7 +319,8 @@ def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, *ext
     launch(
         matmul_kernel, (tiles, splits, 1), a, b, more, *lent, sums, m, n, k, rows, columns, *a.stride(), *b.stride(),
         bias is not None, SHAPE["triangular"], SHAPE["triangular_inputs"], precision, max(m * n, reaches(a), reaches(b)) > 2**31 - 2**24,
-        block_m, block_n, block_k, PARAMS["group_m"], splits, chunk, batch, *steps, num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
+        block_m, block_n, block_k, PARAMS["group_m"], splits, chunk, batch, PARAMS["flush"] if PARAMS["flush"] < chunk else 0, *steps,
+        num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
     )
     if splits > 1:
         block = min(256, triton.next_power_of_2(c.numel()))
