@@ -117,7 +117,7 @@ def extent(left: Tensor, right: Tensor | None = None) -> tuple[float, float]:
         for start in range(0, flat.numel(), CACHED_CHUNK):
             value = flat[start:start + CACHED_CHUNK].double()
             if other is not None:
-                value -= other[start:start + CACHED_CHUNK]
+                value = value - other[start:start + CACHED_CHUNK]
             here = float(torch.linalg.vector_norm(value, math.inf))
             if not math.isfinite(here):
                 return math.inf, math.inf
@@ -125,17 +125,21 @@ def extent(left: Tensor, right: Tensor | None = None) -> tuple[float, float]:
     return (largest, squares) if math.isfinite(largest) else (math.inf, math.inf)
 
 
-def raise_to_difference(change: Tensor, left: Tensor, right: Tensor) -> None:
-    """`change` (float32, flat) becomes the larger of itself and |left - right|; differences that are not finite count as zero."""
+def raise_to_difference(change: Tensor, answer: Tensor, eager: Tensor, delta: Tensor | None = None) -> None:
+    """`change` (float32, flat) becomes the larger of itself and |answer - (eager + delta)|, `delta` (flat) or none; differences that are
+    not finite count as zero."""
+    answer, eager = answer.reshape(-1), eager.reshape(-1)
     if change.is_cuda and change.numel():
         from autokernel import compare_cuda
 
-        compare_cuda.raise_to_difference(change, left.reshape(-1), right.reshape(-1))
+        compare_cuda.raise_to_difference(change, answer, eager, delta)
         return
-    left, right = left.reshape(-1), right.reshape(-1)
     for start in range(0, change.numel(), CACHED_CHUNK):
         part = slice(start, start + CACHED_CHUNK)
-        moved = (left[part].double() - right[part].double()).abs_().nan_to_num_(nan=0.0, posinf=0.0)
+        centre = eager[part].double()
+        if delta is not None:
+            centre = centre + delta[part]
+        moved = (answer[part].double() - centre).abs_().nan_to_num_(nan=0.0, posinf=0.0)
         torch.maximum(change[part], moved.float(), out=change[part])
 
 
@@ -163,7 +167,7 @@ def _chunked_table(actual: Tensor, eager: Tensor, delta: Tensor | None, bound: B
         part = slice(start, start + CACHED_CHUNK)
         expected, answer = eager[part].double(), actual[part].double()
         if delta is not None:
-            expected += delta[part]
+            expected = expected + delta[part]  # not in place: what is float64 already was not copied
         limit = bound.at(expected, start, info.eps, info.tiny)
         finite = expected.isfinite()
         error = (answer - expected).abs_()

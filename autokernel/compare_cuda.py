@@ -96,16 +96,22 @@ def extent(left: Tensor, right: Tensor | None) -> Tensor:
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _raise(change, left, right, n, BLOCK: tl.constexpr, STEPS: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _raise(change, answer, eager, delta, n, HAS_DELTA: tl.constexpr,  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+           BLOCK: tl.constexpr, STEPS: tl.constexpr):
     base = tl.program_id(0).to(tl.int64) * (BLOCK * STEPS)
     for step in range(STEPS):
         index = base + step * BLOCK + tl.arange(0, BLOCK)
         inside = index < n
-        moved = tl.abs(tl.load(left + index, mask=inside).to(tl.float64) - tl.load(right + index, mask=inside).to(tl.float64))
+        centre = tl.load(eager + index, mask=inside).to(tl.float64)
+        if HAS_DELTA:
+            centre += tl.load(delta + index, mask=inside).to(tl.float64)
+        moved = tl.abs(tl.load(answer + index, mask=inside).to(tl.float64) - centre)
         moved = tl.where((moved - moved) == 0.0, moved, 0.0).to(tl.float32)
         tl.store(change + index, tl.maximum(tl.load(change + index, mask=inside), moved), mask=inside)
 
 
-def raise_to_difference(change: Tensor, left: Tensor, right: Tensor) -> None:
-    """`change` (float32) becomes the larger of itself and |left - right|, element by element; differences that are not finite are zero."""
-    _raise[(triton.cdiv(change.numel(), BLOCK * STEPS),)](change, left, right, change.numel(), BLOCK=BLOCK, STEPS=STEPS, num_warps=8)
+def raise_to_difference(change: Tensor, answer: Tensor, eager: Tensor, delta: Tensor | None) -> None:
+    """`change` (float32) becomes the larger of itself and |answer - (eager + delta)|, element by element; differences that are not finite
+    are zero. All flat and contiguous."""
+    _raise[(triton.cdiv(change.numel(), BLOCK * STEPS),)](change, answer, eager, delta if delta is not None else eager, change.numel(),
+                                                          HAS_DELTA=delta is not None, BLOCK=BLOCK, STEPS=STEPS, num_warps=8)

@@ -135,7 +135,7 @@ class _Run:
                 if unscorable:
                     return self.refused("problem", unscorable)
                 opponents = self._opponents(session, incumbent, against)
-                for calls in {session.calls, 1} if opponents else ():
+                for calls in {session.calls, *session.longer, 1} if opponents else ():
                     session.null(calls)  # now, while no candidate is there that could slow it
         except ProblemFault as fault:
             return self._problem_fails(fault)
@@ -173,6 +173,7 @@ class _Run:
                 self.log = self.log or worker.text.text(0.0)
                 with self.timed("stop"):
                     self.executor.stop(worker)
+            self.executor.spares.prepare_next()
         return self._evaluation(refusal)
 
     def _problem_fails(self, fault: ProblemFault) -> Evaluation:
@@ -248,7 +249,8 @@ class _Run:
     def _measure(self, session: Session, worker: WorkerHandle, opponents: Mapping[str, WorkerHandle]) -> Refusal:
         self.comparisons = []
         for name, opponent in opponents.items():
-            got = performance.checked(session, worker, name, opponent, self.timed)
+            calls = session.calls_for(name, [answer["ms"] for answer in self.answers])
+            got = performance.checked(session, worker, name, opponent, calls, self.timed)
             if isinstance(got, str):
                 return "performance", got
             self.comparisons.append(got)

@@ -151,11 +151,31 @@ def calls_per_window(rules: Rules, eager_ms: float, set_bytes: int, l2_bytes: in
 
     `set_bytes`: inputs and outputs of one call; a window's sets lie in memory five times (drawn, lent twice, kept, copied).
     """
-    fitting = [k for k in rules.window_calls if k == 1 or k * set_bytes * 5 <= free_bytes]
+    fitting = _fitting(rules, set_bytes, free_bytes)
     for k in fitting:
         if k * eager_ms > rules.window_work_ms and k * set_bytes > rules.window_l2_times * l2_bytes:
             return k
     return fitting[-1]
+
+
+def longer_windows(rules: Rules, calls: int, set_bytes: int, free_bytes: int) -> tuple[int, ...]:
+    """Numbers above `calls` that windows may have for a candidate whose own work in `calls` is too little for the clock."""
+    return tuple(k for k in _fitting(rules, set_bytes, free_bytes) if k > calls and k * set_bytes <= rules.large_set_bytes)
+
+
+def calls_for(rules: Rules, calls: int, longer: Sequence[int], own_ms: float, other_ms: float) -> int:
+    """The least of `calls` and the `longer` ones with enough of a candidate's own work, else the most with no more than the rules allow of
+    its opponent's."""
+    chosen = calls
+    for k in longer:
+        if chosen * own_ms >= rules.window_work_ms or k * other_ms > rules.window_most_ms:
+            break
+        chosen = k
+    return chosen
+
+
+def _fitting(rules: Rules, set_bytes: int, free_bytes: int) -> list[int]:
+    return [k for k in rules.window_calls if k == 1 or k * set_bytes * 5 <= free_bytes]
 
 
 def roofline_ms(facts: Mapping[str, Any], ceilings: Mapping[str, Any]) -> float:

@@ -15,9 +15,9 @@ from autokernel.records import INCUMBENT_FAILS, Comparison
 from autokernel.session import Session
 
 
-def compare(session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle) -> Comparison | str:
-    """Paired windows of the session's number of calls until the rules' looks decide; a reason where a timed call was wrong."""
-    looks, calls = session.rules.looks, session.calls
+def compare(session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle, calls: int) -> Comparison | str:
+    """Paired windows of so many calls until the rules' looks decide; a reason where a timed call was wrong."""
+    looks = session.rules.looks
 
     def pairs(count: int, first: int) -> Mapping[str, Any]:
         return _pairs(session, worker, name, opponent, calls=calls, count=count, first=first, fewest=looks.fewest,
@@ -27,15 +27,15 @@ def compare(session: Session, worker: WorkerHandle, name: str, opponent: WorkerH
     return got if isinstance(got, Comparison) else _wrong(got)
 
 
-def checked(session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle,
+def checked(session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle, calls: int,
             timed: Callable[[str], AbstractContextManager[None]]) -> Comparison | str:
     """`compare` and, where windows hold several calls and it matters, `control`: what that contradicts is timed once more before it
     counts. `timed` says what the seconds inside are for."""
     reason = ""
     for _ in range(2):
         with timed(f"pairs {name}"):
-            got = compare(session, worker, name, opponent)
-        if isinstance(got, str) or session.calls == 1 or got.pairs <= 3 or falls_behind(session, got):
+            got = compare(session, worker, name, opponent, calls)
+        if isinstance(got, str) or calls == 1 or got.pairs <= 3 or falls_behind(session, got):
             return got
         with timed("K=1 control"):
             reason = control(session, worker, opponent, got)
@@ -83,18 +83,31 @@ def impossible(session: Session, made: Comparison) -> str:
 
 
 def interference(session: Session, comparisons: Sequence[Comparison], opponents: Mapping[str, WorkerHandle]) -> str:
-    """Opponents beside the candidate against themselves alone, before it lived and after it died: slower beside it is foul play."""
+    """Opponents beside the candidate against themselves alone, before it lived and after it died: slower beside it is foul play.
+
+    Where the comparison's windows are longer than those from before, it is held against longer ones from after, and those from before
+    against as short ones from after: whatever made it slow may have outlived it.
+    """
     for made in comparisons:
-        before = session.alone(made.against, opponents[made.against], reuse=True)
-        after = session.alone(made.against, opponents[made.against], reuse=False)
-        null = session.null(session.calls)
-        nets = [measure.net(window, null.median_ms, session.calls, null.spread_ms) for window in before + after]
-        alone = measure.median_interval(nets, 0.01)
-        beside = measure.median_interval(made.opponent.samples_ms, 0.01)
-        if beside.low > session.rules.interference * alone.high:
-            return (f"interference: {made.against} takes {beside.median:.4g} ms a call beside this candidate and {alone.median:.4g} ms "
-                    "alone; leave nothing running")
+        opponent, calls = opponents[made.against], made.opponent.calls_per_window
+        before = _nets(session, session.alone(made.against, opponent, reuse=True), session.calls)
+        after = _nets(session, session.alone(made.against, opponent), session.calls)
+        if calls == session.calls:
+            held = [("beside this candidate", [*made.opponent.samples_ms], before + after)]
+        else:
+            longer = _nets(session, session.alone(made.against, opponent, calls=calls), calls)
+            held = [("beside this candidate", [*made.opponent.samples_ms], longer), ("after this candidate", after, before)]
+        for when, samples, others in held:
+            then, alone = measure.median_interval(samples, 0.01), measure.median_interval(others, 0.01)
+            if then.low > session.rules.interference * alone.high:
+                return (f"interference: {made.against} takes {then.median:.4g} ms a call {when} and {alone.median:.4g} ms alone; leave "
+                        "nothing running")
     return ""
+
+
+def _nets(session: Session, windows_ms: Sequence[float], calls: int) -> list[float]:
+    null = session.null(calls)
+    return [measure.net(window, null.median_ms, calls, null.spread_ms) for window in windows_ms]
 
 
 def _pairs(session: Session, worker: WorkerHandle, name: str, opponent: WorkerHandle, *, calls: int, count: int,

@@ -58,6 +58,7 @@ class Rules:
     rms_times_error: float = 8.0
     large_set_bytes: int = 4 << 30  # above this one fp64 set is judged instead of all
     window_work_ms: float = 8.0
+    window_most_ms: float = 64.0  # of a baseline's work, in the longer windows of a candidate that is much faster
     window_calls: tuple[int, ...] = (1, 2, 4, 16)
     window_l2_times: float = 2.0
     ieee_ratio: float = 2.0
@@ -81,15 +82,15 @@ class Rules:
 
 
 STRICT = Rules(
-    name="strict", version=3,
+    name="strict", version=4,
     looks=Looks(pairs=(12, 24, 48, 96), alpha=(0.001, 0.002, 0.003, 0.004), budget_s=2.0, first_look_s=5.0),
     own_sets=3, extended_kinds=("negated", "scaled", "difference", "sparse", "outliers"),
     edge_kinds=("zeros", "constant", "large", "denormal"),
     repeats=2, second_process=True, fresh_every=1,
 )
 QUICK = Rules(
-    name="quick", version=3,
-    looks=Looks(pairs=(12, 24), alpha=(0.001, 0.002), budget_s=0.4, first_look_s=2.5, narrow=math.inf),
+    name="quick", version=4,
+    looks=Looks(pairs=(11, 24), alpha=(0.001, 0.002), budget_s=0.4, first_look_s=2.5, narrow=math.inf),
     own_sets=1, extended_kinds=("difference",), edge_kinds=(), repeats=1, second_process=False, fresh_every=25,
 )
 PRESETS = {rules.name: rules for rules in (STRICT, QUICK)}

@@ -59,7 +59,7 @@ class Session:
         self.workers: dict[str, WorkerHandle] = {}  # baselines and the incumbent, by name or candidate hash
         self.logs: dict[str, str] = {}
         self._nulls: dict[int, measure.Null] = {}
-        self._alone: dict[str, list[float]] = {}
+        self._alone: dict[tuple[str, int], list[float]] = {}
         self._audits: dict[str, dict[str, Any]] = {}
         self._prepared: dict[str, Future[None]] = {}
         self._ahead = ThreadPoolExecutor(2, "autokernel-ahead")  # the next one, and one that nobody foresaw
@@ -78,6 +78,7 @@ class Session:
         self.large = set_bytes > rules.large_set_bytes
         l2 = int(executor.machine().get("l2_bytes") or CPU_CACHE_BYTES)
         self.calls = measure.calls_per_window(rules, self.facts["eager_ms"], set_bytes, l2, int(memory * 0.6))
+        self.longer = measure.longer_windows(rules, self.calls, set_bytes, int(memory * 0.6))
         self.roofline_ms = measure.roofline_ms(self.facts, executor.ceilings())
         self.write_ms = self.facts["output_bytes"] / executor.ceilings()["write"] * 1e3  # the least time that writing the outputs takes
 
@@ -141,7 +142,8 @@ class Session:
             self.logs["last"] = worker.text.text(0.2)
             self.executor.stop(worker)
             raise error
-        self.executor.spares.prepare_next()
+        if self.rules.second_process:
+            self.executor.spares.prepare_next()
         return worker
 
     def extensions(self, candidate: Candidate) -> Path:
@@ -204,14 +206,21 @@ class Session:
             self._nulls[calls] = measure.null_of(answer["ms"], answer["least_ms"])
         return self._nulls[calls]
 
-    def alone(self, name: str, worker: WorkerHandle, *, reuse: bool) -> list[float]:
+    def calls_for(self, name: str, window_ms: Sequence[float]) -> int:
+        """Calls in the windows of a comparison with the opponent `name`, for a candidate whose judged windows of one call took so long."""
+        own = measure.net(min(window_ms), self.null(1).median_ms, 1)
+        other = own if name == "incumbent" else self.facts["eager_ms"]
+        return measure.calls_for(self.rules, self.calls, self.longer, own, other)
+
+    def alone(self, name: str, worker: WorkerHandle, *, calls: int | None = None, reuse: bool = False) -> list[float]:
         """Windows of an opponent with no candidate process there, ms; `reuse` takes the pool's where it has some.
 
         Raises WorkerFault, and ProblemFault where the incumbent fails or an answer is wrong.
         """
-        if not (reuse and name in self._alone):
+        calls = calls or self.calls
+        if not (reuse and (name, calls) in self._alone):
             try:
-                answer = self.ask("alone", self.deadline(self.calls * ALONE_WINDOWS), {"worker": worker}, calls=self.calls,
+                answer = self.ask("alone", self.deadline(calls * ALONE_WINDOWS), {"worker": worker}, calls=calls,
                                   count=ALONE_WINDOWS, limit_s=self.rules.looks.budget_s)
             except WorkerFault as fault:
                 if name == "incumbent":
@@ -220,8 +229,8 @@ class Session:
             if "wrong" in answer:
                 kind = INCUMBENT_FAILS if name == "incumbent" else REFERENCE_FAILS
                 raise ProblemFault(kind, "it gave a wrong answer while it was timed alone")
-            self._alone[name] = answer["ms"]
-        return self._alone[name]
+            self._alone[name, calls] = answer["ms"]
+        return self._alone[name, calls]
 
     def is_warm(self, rules: Rules, against: Sequence[str]) -> bool:
         """Whether a candidate's turn comes at once: the problem is audited and all its baselines are up."""

@@ -91,9 +91,10 @@ assert compare_cuda.extent(eager, None)[0] == float("inf") and compare_cuda.exte
 raised = torch.rand(n)
 meant = raised.clone()
 left[17], left[18] = float("nan"), float("inf")
-compare_cuda.raise_to_difference(raised, left, right)
-compare.raise_to_difference(meant, left, right)
-assert torch.equal(raised, meant)
+for delta in (None, torch.randn(n) * 1e-3):
+    compare_cuda.raise_to_difference(raised, left, right, delta)
+    compare.raise_to_difference(meant, left, right, delta)
+    assert torch.equal(raised, meant)
 print("same")
 """
 
@@ -103,6 +104,15 @@ def test_the_fused_kernel_gives_the_chunked_figures() -> None:
     done = subprocess.run([sys.executable, "-c", FUSED], env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True,
                           timeout=120, check=False)
     assert done.stdout.strip() == "same", done.stderr[-2000:]
+
+
+def test_what_is_compared_stays_as_it_is_in_float64_too() -> None:
+    eager, answer, delta = torch.randn(3, 100, dtype=torch.float64)
+    kept = [tensor.clone() for tensor in (eager, answer)]
+    compare.floating_error(answer, eager, delta.float(), BOUND)
+    compare.extent(answer, eager)
+    compare.raise_to_difference(torch.zeros(100), answer, eager, delta.float())
+    assert all(map(torch.equal, (eager, answer), kept))
 
 
 def test_the_quick_look_never_passes_what_the_close_one_refuses() -> None:
@@ -141,6 +151,9 @@ def test_extents_and_raised_changes_are_those_of_every_element() -> None:
     change = torch.full_like(left, 0.5)
     compare.raise_to_difference(change, left, right)
     assert torch.equal(change, error.float().clamp(min=0.5))
+    change, delta = torch.zeros_like(left), torch.randn(left.numel()) * 1e-3
+    compare.raise_to_difference(change, left, right, delta)
+    assert torch.equal(change, (left.double() - (right.double() + delta)).abs().float())
     for value in (float("nan"), float("inf"), -float("inf")):
         wrong = left.clone()
         wrong[-3] = value

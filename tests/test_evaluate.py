@@ -203,6 +203,29 @@ return torch.relu(self.linear(x)) * scale""")
     assert judge(executor, RIGHT).accepted and incumbent.sha256 not in session.workers
 
 
+def test_a_candidate_is_built_ahead_only_where_something_else_is_waited_for(executor: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge(executor, RIGHT)
+    session, ahead = _sessions[executor], []
+    monkeypatch.setattr(session, "prepare", ahead.append)
+    assert session.is_warm(FAST, ("eager",)) and not session.is_warm(FAST, ("eager", "compile"))
+    assert judge(executor, RIGHT).accepted and ahead == []
+    executor.stop(session.workers.pop("eager"))
+    assert judge(executor, RIGHT).accepted and [candidate.source for candidate in ahead] == [RIGHT]
+
+
+def test_who_is_much_faster_is_timed_in_longer_windows(executor: Executor) -> None:
+    again = PROBLEM.replace("return torch.relu(self.linear(x)) * scale", "return [torch.relu(x).sin() * scale for _ in range(8)][-1]")
+    task = Task("L1/4", "repeats itself", again.replace("torch.rand(64, 96)", "torch.rand(1024, 2048)"))
+    fast = judge(executor, HEAD + "        return torch.relu(x).sin() * scale\n", using=STRICT, task=task)
+    session = _sessions[executor]
+    pair = fast.against("eager")
+    assert fast.accepted and pair is not None and pair.candidate.calls_per_window > session.calls, fast.reason
+    assert pair.candidate.calls_per_window * session.facts["eager_ms"] <= STRICT.window_most_ms
+    slow = judge(executor, HEAD + "        return [torch.relu(x).sin() * scale for _ in range(8)][-1]\n", using=STRICT, task=task)
+    pair = slow.against("eager")
+    assert slow.accepted and pair is not None and pair.candidate.calls_per_window == session.calls, slow.reason
+
+
 def test_weights_copied_in_construction_may_be_judged_and_not_exported(executor: Executor) -> None:
     packed = HEAD.replace("        self.calls = 0\n", "        self.packed = self.linear.weight.detach().t().contiguous()\n") \
         + "        return torch.relu(torch.addmm(self.linear.bias, x, self.packed)) * scale\n"

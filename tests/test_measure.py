@@ -76,7 +76,7 @@ def test_a_strict_speedup_is_looked_at_again_while_its_interval_is_wide() -> Non
                 "candidate_event_ms": [0.0] * count, "opponent_event_ms": [0.0] * count}
 
     wide = measure.compare("eager", pairs, NULL, 1, QUICK, lambda: 0.0)  # which asks whether, not how much
-    assert isinstance(wide, Comparison) and (wide.pairs, wide.low, wide.high) == (12, pytest.approx(2.0), pytest.approx(4.0))
+    assert isinstance(wide, Comparison) and (wide.pairs, wide.low, wide.high) == (11, pytest.approx(2.0), pytest.approx(4.0))
     made = measure.compare("eager", pairs, NULL, 1, STRICT, lambda: 0.0)
     assert isinstance(made, Comparison) and (made.pairs, made.low, made.high) == (24, pytest.approx(2.0), pytest.approx(2.0))
 
@@ -119,6 +119,18 @@ def test_calls_a_window_grow_with_need_and_shrink_with_memory() -> None:
     assert measure.calls_per_window(STRICT, 3.0, 6 * gb, l2, 60 * gb) == 2
     assert measure.calls_per_window(STRICT, 3.0, 60 * gb, l2, 60 * gb) == 1
     assert measure.calls_per_window(replace(STRICT, window_calls=(2,)), 0.1, 1, l2, gb) == 2
+
+
+def test_a_candidate_with_too_little_work_of_its_own_gets_longer_windows() -> None:
+    gb, most = 1 << 30, STRICT.window_most_ms
+    assert measure.longer_windows(STRICT, 1, gb // 2, 100 * gb) == (2, 4)  # sixteen would be large sets
+    assert measure.longer_windows(STRICT, 2, 1 << 20, 100 * gb) == (4, 16) and measure.longer_windows(STRICT, 16, 1, gb) == ()
+    assert measure.longer_windows(STRICT, 1, gb // 2, 5 * gb) == (2,)  # what memory has room for
+    assert measure.calls_for(STRICT, 1, (2, 4, 16), 8.0, 8.7) == 1  # enough as it is
+    assert measure.calls_for(STRICT, 1, (2, 4, 16), 2.5, 8.7) == 4
+    assert measure.calls_for(STRICT, 1, (2, 4, 16), 0.3, 8.7) == 4  # sixteen calls of its opponent's would take too long
+    assert measure.calls_for(STRICT, 1, (2, 4, 16), 0.3, 0.3) == 16 and measure.calls_for(STRICT, 4, (), 0.3, 0.3) == 4
+    assert measure.calls_for(STRICT, 1, (2,), 0.3, most) == 1
 
 
 def test_the_roofline_is_the_slower_of_bytes_and_flops() -> None:

@@ -141,7 +141,7 @@ def test_its_environment_is_a_short_list_for_every_process_that_it_sees(executor
 @pytest.mark.parametrize(("name", "kept"), [
     ("PATH", True), ("LC_ALL", True), ("CUDA_VISIBLE_DEVICES", True), ("OMP_NUM_THREADS", True), ("TORCH_LOGS", True), ("HF_TOKEN", False),
     ("NVIDIA_API_KEY", False), ("TORCH_HUB_TOKEN", False), ("https_proxy", False), ("LD_PRELOAD", False), ("AWS_SECRET_ACCESS_KEY", False),
-    ("PIP_INDEX_URL", False), ("HOME", False), ("SSH_AUTH_SOCK", False),
+    ("PIP_INDEX_URL", False), ("HOME", False), ("SSH_AUTH_SOCK", False), ("PYTORCH_CUDA_ALLOC_CONF", False), ("PYTORCH_ALLOC_CONF", False),
 ])
 def test_what_of_an_environment_is_allowed(name: str, kept: bool) -> None:
     assert (name in environment.allowed({name: "x"})) is kept

@@ -1,7 +1,7 @@
 """Layer normalisation over the trailing dimensions. Default problem: nn.LayerNorm over the last three dimensions.
 
-Three ways, by size: a row in registers (one read); a long row in one program (two reads, the second mostly from cache); few huge
-rows split over many programs by two kernels. Statistics are Welford's, combined pairwise.
+By size: a row in registers (one read); a long row in the registers of a team of programs (one read), or in one program (two reads, the
+second mostly from cache); few huge rows split over many programs by two kernels. Statistics are Welford's, combined pairwise.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from torch import nn
 
 OP = "layernorm"
 SHAPE = {"ndim": 3, "eps": 1e-5}  # number of trailing dimensions that are normalised together
-PARAMS = {"tile": 8192, "lanes": 0, "splits": 0, "num_warps": 8}  # 0: chosen by the shape
+# lanes and splits 0: chosen by the shape; team: programs that each processor holds to share rows longer than a tile, 0: not shared so
+PARAMS = {"tile": 8192, "lanes": 0, "splits": 0, "team": 0, "num_warps": 8}
 SPACE = {
     "tile": [1024, 2048, 4096, 8192, 16384, 32768],
     "lanes": [0, 1, 2, 4, 8, 16],
     "splits": [0, 1, 8, 16, 32, 64, 128, 256],
-    "num_warps": [2, 4, 8, 16],
+    "team": [0, 1, 2, 4],
+    "num_warps": [2, 4, 8, 16, 32],
 }
 
 
@@ -124,6 +126,69 @@ def apply_kernel(
     tl.store(y + offsets, r.to(y.dtype.element_ty), mask=mask, eviction_policy="evict_first")
 
 
+@triton.jit
+def meet(arrived, TEAM: tl.constexpr):
+    """Wait until all TEAM programs of a team have come here as often as this one; what they stored before can be read then."""
+    tl.debug_barrier()
+    seen = tl.atomic_add(arrived, 1, sem="acq_rel") + 1
+    all_here = (seen + TEAM - 1) // TEAM * TEAM
+    while seen < all_here:
+        seen = tl.atomic_add(arrived, 0, sem="acquire")
+    tl.debug_barrier()
+
+
+@triton.jit
+def team_kernel(
+    x, w, b, y, means, squares, arrived, ROWS: tl.constexpr, N: tl.constexpr, EPS: tl.constexpr, WEIGHT: tl.constexpr, BIAS: tl.constexpr,
+    TEAM: tl.constexpr, TEAMS: tl.constexpr, WIDE: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_N: tl.constexpr,
+):
+    """Every TEAMS-th row, BLOCK_N elements of it, in registers from the read to the write; all programs run at the same time."""
+    team = tl.program_id(0) // TEAM
+    member = tl.program_id(0) % TEAM
+    t = tl.arange(0, BLOCK_T)
+    n = member * BLOCK_N + tl.arange(0, BLOCK_N)
+    for row in range(team, ROWS, TEAMS):
+        base = row.to(tl.int64) * N if WIDE else row * N
+        v = tl.load(x + base + n, mask=n < N, other=0.0, eviction_policy="evict_first").to(tl.float32)
+        mean = tl.sum(v, 0) / tl.minimum(N - member * BLOCK_N, BLOCK_N)
+        away = tl.where(n < N, v - mean, 0.0)
+        # two sets of slots by turns: who is a row ahead writes into the one that nobody reads any more
+        slots = (team * 2 + (row // TEAMS) % 2) * TEAM
+        tl.store(means + slots + member, mean)
+        tl.store(squares + slots + member, tl.sum(away * away, 0))
+        meet(arrived + team, TEAM)
+        count = tl.minimum(N - t * BLOCK_N, BLOCK_N).to(tl.float32)
+        others = tl.load(means + slots + t, mask=t < TEAM, other=0.0, cache_modifier=".cg")
+        center = tl.sum(tl.where(t < TEAM, others * count, 0.0), 0) / N
+        spread = tl.load(squares + slots + t, mask=t < TEAM, other=0.0, cache_modifier=".cg")
+        square = tl.sum(tl.where(t < TEAM, spread + count * (others - center) * (others - center), 0.0), 0)
+        r = (v - center) * (1.0 / tl.sqrt_rn(square / N + EPS))
+        if WEIGHT:
+            r = r * tl.load(w + n, mask=n < N, other=0.0).to(tl.float32)
+        if BIAS:
+            r = r + tl.load(b + n, mask=n < N, other=0.0).to(tl.float32)
+        tl.store(y + base + n, r.to(y.dtype.element_ty), mask=n < N, eviction_policy="evict_first")
+
+
+def run_in_teams(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, y: torch.Tensor, rows: int, n: int, has: tuple[bool, bool]) -> bool:
+    """Launch `team_kernel` where PARAMS say so and a row's team finds room on the device; whether that was done."""
+    tile, warps = PARAMS["tile"], PARAMS["num_warps"]
+    team = triton.cdiv(n, tile)
+    if not PARAMS["team"] or team < 2 or not isinstance(team_kernel, triton.JITFunction):  # the interpreter runs one after the other
+        return False
+    held = min(PARAMS["team"], 64 // warps)  # by one processor, which has 64 places for warps and 65536 registers
+    teams = min(rows, held * torch.cuda.get_device_properties(x.device).multi_processor_count // team)
+    if teams == 0:
+        return False
+    means, squares = torch.empty(2, teams * 2 * team, dtype=torch.float32, device=x.device)
+    arrived = torch.zeros(teams, dtype=torch.int32, device=x.device)
+    team_kernel[(teams * team,)](
+        x, w, b, y, means, squares, arrived, rows, n, SHAPE["eps"], *has, team, teams, x.numel() > 2**31 - 2**20, triton.next_power_of_2(team), tile,
+        num_warps=warps, launch_cooperative_grid=True, maxnreg=min(255, 65536 // (held * warps * 32)),
+    )
+    return True
+
+
 def run(x: torch.Tensor, weight: torch.Tensor | None = None, bias: torch.Tensor | None = None) -> torch.Tensor:
     """F.layer_norm of `x` over its last SHAPE["ndim"] dimensions with eps SHAPE["eps"]; weight and bias have those dimensions' shape.
 
@@ -137,6 +202,8 @@ def run(x: torch.Tensor, weight: torch.Tensor | None = None, bias: torch.Tensor 
     rows = x.numel() // n
     w, b = (x if p is None else p.contiguous() for p in (weight, bias))
     has, wide, tile, warps = (weight is not None, bias is not None), x.numel() > 2**31 - 2**20, PARAMS["tile"], PARAMS["num_warps"]
+    if run_in_teams(x, w, b, y, rows, n, has):
+        return y
     columns = triton.next_power_of_2(n)
     splits = PARAMS["splits"] or (1 if n <= 4 * tile or rows >= 256 else max(1, min(triton.cdiv(n, 2 * tile), 1056 // rows)))
     if splits == 1 or columns <= tile:

@@ -1,4 +1,7 @@
-"""x divided by its own norm, along one dimension or as a whole. Default problem: x / ||x||_2 along dim 1."""
+"""x divided by its own norm, along one dimension or as a whole. Default problem: x / ||x||_2 along dim 1.
+
+A row that fits one tile is read once, a longer one too where a team of programs shares it, each with its piece in registers.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,13 @@ from torch import nn
 
 OP = "norm_scale"
 SHAPE = {"kind": "l2", "dim": 1, "mean": False, "eps": 0.0}  # kind l1 or l2; dim None: of the whole tensor; divisor max(norm, eps)
-PARAMS = {"tile": 8192, "lanes": 0, "splits": 1024, "num_warps": 8}  # splits: only where dim is None
+# splits: only where dim is None; team: programs that each processor holds to share rows longer than a tile, 0: rows are not shared
+PARAMS = {"tile": 8192, "lanes": 0, "splits": 1024, "team": 0, "num_warps": 8}
 SPACE = {
     "tile": [1024, 2048, 4096, 8192, 16384, 32768, 65536],
     "lanes": [0, 1, 2, 4, 8, 16, 32, 64, 128, 256],
     "splits": [264, 528, 1024, 2048],
+    "team": [0, 1, 2, 4],
     "num_warps": [4, 8, 16, 32],
 }
 
@@ -108,6 +113,58 @@ def divide_kernel(
     tl.store(y + offsets, (v / norm).to(y.dtype.element_ty), mask=offsets < TOTAL, eviction_policy="evict_first")
 
 
+@triton.jit
+def meet(arrived, TEAM: tl.constexpr):
+    """Wait until all TEAM programs of a team have come here as often as this one; what they stored before can be read then."""
+    tl.debug_barrier()
+    seen = tl.atomic_add(arrived, 1, sem="acq_rel") + 1
+    all_here = (seen + TEAM - 1) // TEAM * TEAM
+    while seen < all_here:
+        seen = tl.atomic_add(arrived, 0, sem="acquire")
+    tl.debug_barrier()
+
+
+@triton.jit
+def team_kernel(
+    x, y, parts, arrived, ROWS: tl.constexpr, N: tl.constexpr, KIND: tl.constexpr, COUNT: tl.constexpr, EPS: tl.constexpr,
+    TEAM: tl.constexpr, TEAMS: tl.constexpr, WIDE: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_N: tl.constexpr,
+):
+    """Every TEAMS-th row, BLOCK_N elements of it, in registers from the read to the write; all programs run at the same time."""
+    team = tl.program_id(0) // TEAM
+    member = tl.program_id(0) % TEAM
+    t = tl.arange(0, BLOCK_T)
+    n = member * BLOCK_N + tl.arange(0, BLOCK_N)
+    for row in range(team, ROWS, TEAMS):
+        base = row.to(tl.int64) * N if WIDE else row * N
+        v = tl.load(x + base + n, mask=n < N, other=0.0, eviction_policy="evict_first").to(tl.float32)
+        # two sets of slots by turns: who is a row ahead writes into the one that nobody reads any more
+        slots = (team * 2 + (row // TEAMS) % 2) * TEAM
+        tl.store(parts + slots + member, tl.sum(term(v, KIND), 0))
+        meet(arrived + team, TEAM)
+        total = tl.sum(tl.load(parts + slots + t, mask=t < TEAM, other=0.0, cache_modifier=".cg"), 0)
+        r = v / divisor(total, KIND, COUNT, EPS)
+        tl.store(y + base + n, r.to(y.dtype.element_ty), mask=n < N, eviction_policy="evict_first")
+
+
+def run_in_teams(x: torch.Tensor, y: torch.Tensor, rows: int, n: int) -> bool:
+    """Launch `team_kernel` where PARAMS say so and a row's team finds room on the device; whether that was done."""
+    tile, warps = PARAMS["tile"], PARAMS["num_warps"]
+    team = triton.cdiv(n, tile)
+    if not PARAMS["team"] or team < 2 or not isinstance(team_kernel, triton.JITFunction):  # the interpreter runs one after the other
+        return False
+    held = min(PARAMS["team"], 64 // warps)  # by one processor, which has 64 places for warps and 65536 registers
+    teams = min(rows, held * torch.cuda.get_device_properties(x.device).multi_processor_count // team)
+    if teams == 0:
+        return False
+    parts = torch.empty(teams * 2 * team, dtype=torch.float32, device=x.device)
+    arrived = torch.zeros(teams, dtype=torch.int32, device=x.device)
+    team_kernel[(teams * team,)](
+        x, y, parts, arrived, rows, n, SHAPE["kind"], n if SHAPE["mean"] else 1, SHAPE["eps"], team, teams, x.numel() > 2**31 - 2**20, triton.next_power_of_2(team), tile,
+        num_warps=warps, launch_cooperative_grid=True, maxnreg=min(255, 65536 // (held * warps * 32)),
+    )
+    return True
+
+
 def run(x: torch.Tensor) -> torch.Tensor:
     """x / max(norm, SHAPE["eps"]), the norm taken along SHAPE["dim"] or, if that is None, over the whole tensor (Frobenius).
 
@@ -134,6 +191,8 @@ def run(x: torch.Tensor) -> torch.Tensor:
         return y
     dim = SHAPE["dim"] % x.dim()
     outer, n, inner = math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :])
+    if inner == 1 and run_in_teams(x, y, outer, n):
+        return y
     columns = triton.next_power_of_2(n)
     auto = min(128, tile) if inner > 1 else max(1, min(16, 2048 // columns))
     block_l = min(PARAMS["lanes"] or auto, tile, triton.next_power_of_2(inner if inner > 1 else outer))

@@ -1,7 +1,7 @@
 """Softmax or log-softmax over any dimension. Default problem: softmax over dim 1 of (rows, columns).
 
-A row that fits one tile stays in registers: one read, one write. A longer row is read twice, the second time backwards, so that
-what the first pass left in the L2 cache is found there.
+A row that fits one tile stays in registers: one read, one write. A longer one does too where a team of programs shares it, each with a
+piece of it; else it is read twice, the second time backwards, so that what the first pass left in the L2 cache is found there.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from torch import nn
 
 OP = "softmax"
 SHAPE = {"dim": 1, "log": False}
-PARAMS = {"tile": 8192, "lanes": 0, "num_warps": 8}  # lanes 0: chosen by the shape
+# lanes 0: chosen by the shape; team: programs that each processor holds to share rows longer than a tile, 0: rows are not shared
+PARAMS = {"tile": 8192, "lanes": 0, "team": 0, "num_warps": 8}
 SPACE = {
     "tile": [1024, 2048, 4096, 8192, 16384, 32768, 65536],
     "lanes": [0, 1, 2, 4, 8, 16, 32, 64, 128, 256],
+    "team": [0, 1, 2, 4],
     "num_warps": [2, 4, 8, 16, 32],
 }
 
@@ -90,13 +92,71 @@ def softmax_kernel(
             tl.store(y + offsets, r.to(y.dtype.element_ty), mask=mask, eviction_policy="evict_first")
 
 
+@triton.jit
+def meet(arrived, TEAM: tl.constexpr):
+    """Wait until all TEAM programs of a team have come here as often as this one; what they stored before can be read then."""
+    tl.debug_barrier()
+    seen = tl.atomic_add(arrived, 1, sem="acq_rel") + 1
+    all_here = (seen + TEAM - 1) // TEAM * TEAM
+    while seen < all_here:
+        seen = tl.atomic_add(arrived, 0, sem="acquire")
+    tl.debug_barrier()
+
+
+@triton.jit
+def team_kernel(
+    x, y, tops, totals, arrived, ROWS: tl.constexpr, N: tl.constexpr, LOG: tl.constexpr, TEAM: tl.constexpr, TEAMS: tl.constexpr,
+    WIDE: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_N: tl.constexpr,
+):
+    """Every TEAMS-th row, BLOCK_N elements of it, in registers from the read to the write; all programs run at the same time."""
+    team = tl.program_id(0) // TEAM
+    member = tl.program_id(0) % TEAM
+    t = tl.arange(0, BLOCK_T)
+    n = member * BLOCK_N + tl.arange(0, BLOCK_N)
+    for row in range(team, ROWS, TEAMS):
+        base = row.to(tl.int64) * N if WIDE else row * N
+        v = tl.load(x + base + n, mask=n < N, other=float("-inf"), eviction_policy="evict_first").to(tl.float32)
+        top = tl.maximum(tl.max(v, 0), -3.0e38)
+        v = v - top
+        e = power(v)
+        # two sets of slots by turns: who is a row ahead writes into the one that nobody reads any more
+        slots = (team * 2 + (row // TEAMS) % 2) * TEAM
+        tl.store(tops + slots + member, top)
+        tl.store(totals + slots + member, tl.sum(e, 0))
+        meet(arrived + team, TEAM)
+        others = tl.load(tops + slots + t, mask=t < TEAM, other=-3.0e38, cache_modifier=".cg")
+        peak = tl.max(others, 0)
+        total = tl.sum(tl.load(totals + slots + t, mask=t < TEAM, other=0.0, cache_modifier=".cg") * power(others - peak), 0)
+        r = v + (top - peak - tl.log(total)) if LOG else e * (power(top - peak) / total)
+        tl.store(y + base + n, r.to(y.dtype.element_ty), mask=n < N, eviction_policy="evict_first")
+
+
+def run_in_teams(x: torch.Tensor, y: torch.Tensor, rows: int, n: int) -> bool:
+    """Launch `team_kernel` where PARAMS say so and a row's team finds room on the device; whether that was done."""
+    tile, warps = PARAMS["tile"], PARAMS["num_warps"]
+    team = triton.cdiv(n, tile)
+    if not PARAMS["team"] or team < 2 or not isinstance(team_kernel, triton.JITFunction):  # the interpreter runs one after the other
+        return False
+    held = min(PARAMS["team"], 64 // warps)  # by one processor, which has 64 places for warps and 65536 registers
+    teams = min(rows, held * torch.cuda.get_device_properties(x.device).multi_processor_count // team)
+    if teams == 0:
+        return False
+    tops, totals = torch.empty(2, teams * 2 * team, dtype=torch.float32, device=x.device)
+    arrived = torch.zeros(teams, dtype=torch.int32, device=x.device)
+    team_kernel[(teams * team,)](
+        x, y, tops, totals, arrived, rows, n, SHAPE["log"], team, teams, x.numel() > 2**31 - 2**20, triton.next_power_of_2(team), tile,
+        num_warps=warps, launch_cooperative_grid=True, maxnreg=min(255, 65536 // (held * warps * 32)),
+    )
+    return True
+
+
 def run(x: torch.Tensor) -> torch.Tensor:
     """softmax (SHAPE["log"]: log_softmax) of `x` over SHAPE["dim"]; same shape and dtype, computed in float32."""
     x = x.contiguous()
     dim = SHAPE["dim"] % x.dim()
     outer, n, inner = math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :])
     y = torch.empty_like(x)
-    if x.numel() == 0:
+    if x.numel() == 0 or (inner == 1 and run_in_teams(x, y, outer, n)):
         return y
     columns = triton.next_power_of_2(n)
     auto = min(128, PARAMS["tile"]) if inner > 1 else max(1, min(16, 2048 // columns))

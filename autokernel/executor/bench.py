@@ -165,7 +165,7 @@ class Bench:
         errors = [self.judge(made, number, answer) for number, answer in enumerate(window.outputs[0])]
         return {"figures": [plain(error) for error in errors], "changed_input": changed, "ieee_rms": made.ieee_rms,
                 "eager_rms": self.oracle.errors[kind].rms, "output_rms": [output_rms(o) for o in made.outputs],
-                "oracle": self.oracle.why_eager, "event_ms": window.event_ms}
+                "oracle": self.oracle.why_eager, "event_ms": window.event_ms, "ms": window.ms}
 
     def judge(self, made: InputSet, number: int, answer: Tensor) -> compare.ErrorFigures:
         """Figures of one output tensor against a judged set's oracle."""

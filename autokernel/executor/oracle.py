@@ -23,6 +23,7 @@ from autokernel.executor.precision import default_dtype
 from autokernel.executor.seeding import seed_generators
 
 MOVES = 2  # draws of one-ulp moves
+COINS = 0x5851F42D4C957F2D  # told apart from the seed itself by this
 
 
 @dataclass
@@ -67,6 +68,7 @@ class Oracle:
         self.aliases = False
         # whether eager computes in IEEE float32: the same bits without TF32; None: not known, and asked with the first set
         self._is_ieee: bool | None = True if code.device.type != "cuda" else None
+        self._coins: dict[torch.device, torch.Generator] = {}  # by device, for one-ulp moves
 
     def eager(self, inputs: tuple[Any, ...], seed: int) -> list[Tensor]:
         """Eager's output tensors, in order, contiguous. A forward that draws is reseeded with `seed`."""
@@ -124,28 +126,28 @@ class Oracle:
         inputs = self.code.draw_kind(kind, seed)
         outputs = [compare.as_real(o) for o in self.eager(self.given(inputs), seed)]
         made = InputSet(kind, seed, inputs, outputs)
-        floating = [o.is_floating_point() for o in outputs]
         exact = None if self.why_eager else self._float64(inputs)
-        if exact is None:
-            moved = [self._moved_eager(inputs, seed) for _ in range(MOVES)]
-            made.deltas = [None] * len(outputs)
-            centre: list[Tensor] = outputs
-        else:
-            moved, centre = [], exact
-            made.deltas = [_delta(e, o) for e, o in zip(exact, outputs, strict=True)]
-        if not all(math.isfinite(compare.extent(leaf)[0]) for leaf in (*centre, *outputs) if leaf.is_floating_point()):
+        answers = outputs if exact is None else exact
+        if not all(math.isfinite(compare.extent(leaf)[0]) for leaf in (*answers, *outputs) if leaf.is_floating_point()):
             made.why_skipped = "the reference is not finite there"
-        made.changes = [torch.zeros(o.numel(), device=o.device) if f else None for o, f in zip(outputs, floating, strict=True)]
-        for number in range(MOVES):
-            other = moved[number] if exact is None else self._float64(inputs, move=True)
-            if other is None:
-                break
-            for change, o, c, is_float in zip(made.changes, other, centre, floating, strict=True):
-                if change is not None and is_float:
-                    compare.raise_to_difference(change, o, c)
-            del other
-        if exact is not None:
+        raised = exact is not None
+        if exact is None:
+            made.deltas = [None] * len(outputs)
+        else:
+            made.deltas = [_delta(e, o) for e, o in zip(exact, outputs, strict=True)]
             made.ieee_rms = self._ieee_rms(inputs, seed, made, exact)
+        del answers, exact  # as large as all the rest; eager and the difference to it say the same
+        made.changes = [torch.zeros(o.numel(), device=o.device) if o.is_floating_point() else None for o in outputs]
+        for _ in range(MOVES):
+            moved = self._float64(inputs, move=True) if raised else self._moved_eager(inputs, seed)
+            if moved is None:
+                break
+            while moved:  # each is let go when it has been looked at
+                place = len(moved) - 1
+                change, answer = made.changes[place], moved.pop()
+                if change is not None:
+                    compare.raise_to_difference(change, answer, outputs[place], made.deltas[place])
+                del answer
         self._learn(made)
         return made
 
@@ -160,9 +162,9 @@ class Oracle:
             if move:
                 with torch.no_grad():
                     for parameter in model.parameters():
-                        parameter.copy_(_one_ulp(parameter))
+                        parameter.copy_(self._one_ulp(parameter))
             model = model.double()
-            raised = map_tensors(inputs, lambda t: (_one_ulp(t) if move else t).double() if t.is_floating_point() else t)
+            raised = map_tensors(inputs, lambda t: (self._one_ulp(t) if move else t).double() if t.is_floating_point() else t)
             slow = self.code.device.type == "cuda" and transposed.has_any(model)
             with torch.no_grad(), transposed.ByProducts() if slow else nullcontext():
                 leaves, signature = self._flatten(model(*raised))
@@ -175,8 +177,19 @@ class Oracle:
             self.why_eager = f"float64 cannot run: {type(error).__name__}: {str(error).splitlines()[0][:160] if str(error) else ''}"
             return None
 
+    def _one_ulp(self, tensor: Tensor) -> Tensor:
+        """Every element moved to its neighbour above or below, by a fair coin. The coins come from generators of their own: after a seed
+        that torch's generators have from an input, the coins would fall as that input's values do, and moves would not cancel in sums."""
+        if not tensor.is_floating_point():
+            return tensor
+        coins = self._coins.get(tensor.device)
+        if coins is None:
+            coins = self._coins[tensor.device] = torch.Generator(tensor.device).manual_seed(self.seed ^ COINS)
+        direction = torch.empty_like(tensor, memory_format=torch.contiguous_format).bernoulli_(0.5, generator=coins)
+        return torch.nextafter(tensor, direction.sub_(0.5).mul_(float("inf")))
+
     def _moved_eager(self, inputs: tuple[Any, ...], seed: int) -> list[Tensor]:
-        moved = map_tensors(inputs, lambda t: _one_ulp(t) if t.is_floating_point() else t.clone() if self.mutates else t)
+        moved = map_tensors(inputs, lambda t: self._one_ulp(t) if t.is_floating_point() else t.clone() if self.mutates else t)
         return [compare.as_real(o) for o in self.eager(moved, seed)]
 
     def _ieee_rms(self, inputs: tuple[Any, ...], seed: int, made: InputSet, exact: list[Tensor]) -> list[float]:
@@ -238,14 +251,6 @@ def _delta(exact: Tensor, eager: Tensor) -> Tensor | None:
 def _generator_state(device: torch.device) -> Tensor:
     state = torch.get_rng_state()
     return torch.cat([state, torch.cuda.get_rng_state(device)]) if device.type == "cuda" else state
-
-
-def _one_ulp(tensor: Tensor) -> Tensor:
-    """Every element moved to its neighbour above or below, by a fair coin."""
-    if not tensor.is_floating_point():
-        return tensor
-    direction = torch.empty_like(tensor, memory_format=torch.contiguous_format).bernoulli_(0.5).sub_(0.5).mul_(float("inf"))
-    return torch.nextafter(tensor, direction)
 
 
 def _size(tensor: Tensor) -> tuple[float, float]:

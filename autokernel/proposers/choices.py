@@ -21,12 +21,14 @@ LONG_CHAIN = 11  # operations of an epilogue from which on registers run out bef
 # what an operation counts for there; others one
 WEIGHTS = {"tanh": 8, "sigmoid": 2, "log1p": 5, "expm1": 5, "erf": 6, "sin": 6, "cos": 6, "leaf": 0, "const": 0, "scalar": 0}
 LONGEST_SUM = 1024  # products that a tensor core adds up before what it cuts off counts; longer sums are ended there and added outside
+LONGEST_ROW = 32768  # that one program holds in its registers
 WORTH_SPLITTING = 300  # M * N / (M + N): products for each element of A and B that is written in parts first
 
 
 def first_choices(match: Match, params: Choice, backend: str) -> tuple[Choice, ...]:
     """Whole sets of parameters, the likeliest first, each different; `params` are the starter's own."""
-    makers = {"conv": convolution, "matmul": matmul, "softmax": softmax, "pooling": windows, "depthwise_conv": windows}
+    makers = {"conv": convolution, "matmul": matmul, "softmax": softmax, "layernorm": layernorm, "groupnorm": groupnorm,
+              "norm_scale": norm_scale, "pooling": windows, "depthwise_conv": windows}
     maker = makers.get(match.op) if backend == "triton" else None
     changes = maker(match) if maker is not None else [{}]
     made = [{**params, **{k: v for k, v in change.items() if k in params}} for change in changes]
@@ -59,15 +61,40 @@ def matmul(match: Match) -> list[Choice]:
 
 
 def softmax(match: Match) -> list[Choice]:
-    """A row in one tile where it fits; longer ones in tiles of several sizes."""
+    """A row in one tile where it fits; longer ones shared by programs, or in tiles of several sizes."""
     x: Value = match.inputs[0]
     n, inner = x.shape[match.shape["dim"]], numel(x.shape[match.shape["dim"] + 1:])
     if inner > 1 or n <= 8192:
         return [{}]
     if n <= 65536:
         tile = 1 << (n - 1).bit_length()
-        return [{"tile": tile, "num_warps": min(32, tile // 1024)}, {}]
-    return [{}, {"tile": 32768, "num_warps": 32}, {"tile": 16384, "num_warps": 16}]
+        return [*shared(n), {"tile": tile, "num_warps": min(32, tile // 1024)}, {}]
+    return [*shared(n), {}, {"tile": 32768, "num_warps": 32}, {"tile": 16384, "num_warps": 16}]
+
+
+def shared(n: int) -> list[Choice]:
+    """Rows of n elements in the registers of several programs each: read once, where one program would read them twice."""
+    return [{"tile": 16384, "num_warps": 16, "team": 2}] if n > LONGEST_ROW else []
+
+
+def layernorm(match: Match) -> list[Choice]:
+    """Long rows shared first."""
+    return [*shared(numel(match.inputs[0].shape[-match.shape["ndim"]:])), {}]
+
+
+def groupnorm(match: Match) -> list[Choice]:
+    """Long groups shared first; a batch's channels lie apart and are too long."""
+    x: Value = match.inputs[0]
+    if match.shape["kind"] == "batch":
+        return [{}]
+    planes = x.shape[1] // match.shape["groups"] if match.shape["kind"] == "group" else 1
+    return [*shared(planes * numel(x.shape[2:])), {}]
+
+
+def norm_scale(match: Match) -> list[Choice]:
+    """Long rows shared first."""
+    x, dim = match.inputs[0], match.shape["dim"]
+    return [*(shared(x.shape[dim]) if dim is not None and numel(x.shape[dim:][1:]) == 1 else []), {}]
 
 
 def windows(match: Match) -> list[Choice]:

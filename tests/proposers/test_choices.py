@@ -45,15 +45,30 @@ def test_half_precision_needs_no_parts() -> None:
     assert {c["prepare"] for c in product((4096, 4096), (4096, 4096), "float16")} == {"pad"}
 
 
-@pytest.mark.parametrize(("columns", "tiles"), [(4096, [8192]), (50257, [65536, 8192]), (393216, [8192, 32768, 16384])])
+@pytest.mark.parametrize(("columns", "tiles"), [(4096, [8192]), (50257, [16384, 65536, 8192]), (393216, [16384, 8192, 32768, 16384])])
 def test_softmax_takes_a_row_in_one_tile_where_it_fits(columns: int, tiles: list[int]) -> None:
     found = choices("softmax", {"dim": 1, "log": False}, (64, columns), (64, columns))
     assert [c["tile"] for c in found] == tiles
 
 
 def test_every_first_choice_is_in_the_space() -> None:
+    rows = ((112, 64, 512, 512),) * 2
     for name, found in (("matmul", product((4096, 4096), (4096, 4096)) + product((64, 64), (64, 64))),
+                        ("layernorm", choices("layernorm", {"ndim": 3}, *rows)), ("groupnorm", choices("groupnorm", {"groups": 8}, *rows)),
+                        ("norm_scale", choices("norm_scale", {"dim": 1}, (9, 65535), (9, 65535))),
                         ("pooling", choices("pooling", {}, (2, 3, 100, 100), (2, 3, 100, 100))),
                         ("depthwise_conv", choices("depthwise_conv", {}, (2, 3, 510, 510), (2, 3, 512, 512)))):
         space = starter("triton", name).space
         assert all(value in space[key] for choice in found for key, value in choice.items())
+
+
+@pytest.mark.parametrize(("name", "shape", "size", "team"), [
+    ("layernorm", {"ndim": 3}, (16, 64, 256, 256), 2), ("layernorm", {"ndim": 1}, (4096, 4096), 0),
+    ("groupnorm", {"groups": 8}, (112, 64, 512, 512), 2), ("groupnorm", {"kind": "instance"}, (112, 64, 512, 512), 2),
+    ("groupnorm", {"kind": "instance"}, (112, 64, 64, 64), 0), ("groupnorm", {"kind": "batch"}, (64, 64, 512, 512), 0),
+    ("norm_scale", {"dim": 1}, (32768, 65535), 2), ("norm_scale", {"dim": None}, (32768, 65535), 0),
+    ("norm_scale", {"dim": 1}, (16, 65535, 2), 0), ("norm_scale", {"dim": -1}, (16, 65535), 2),
+])
+def test_rows_that_no_program_can_hold_are_shared_first(name: str, shape: dict[str, Any], size: tuple[int, ...], team: int) -> None:
+    found = choices(name, shape, size, size)
+    assert found[0]["team"] == team and found[-1] == dict(starter("triton", name).params)
