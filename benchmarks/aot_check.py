@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import os
 import re
 import subprocess
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,6 +29,7 @@ sys.path.insert(0, str(ROOT))
 MOST_SHARED_BYTES = 232448  # of one block on sm_90
 MOST_PROGRAMS = (2**31 - 1, 65535, 65535)  # of a grid along x, y and z
 ARCHITECTURE = 90
+PROCESSORS, REGISTERS, WARPS = 132, 65536, 64  # of an H200, and of each processor
 
 
 def pretend_to_have_an_h200(launches: list[Any]) -> None:
@@ -50,6 +53,7 @@ def pretend_to_have_an_h200(launches: list[Any]) -> None:
         return Again(made, launches)
 
     triton.runtime.driver.set_active(Driver())
+    torch.cuda.get_device_properties = lambda device=None: SimpleNamespace(multi_processor_count=PROCESSORS)  # type: ignore
     JITFunction.run = launch
 
 
@@ -70,8 +74,10 @@ def resources(made: Any, scratch: Path) -> dict[str, Any]:
     ptx = scratch / "kernel.ptx"
     ptx.write_text(made.asm["ptx"])
     ptxas = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
-    done = subprocess.run([str(ptxas), "-v", f"--gpu-name=sm_{ARCHITECTURE}a", str(ptx), "-o", os.devnull], capture_output=True, text=True,
-                          check=False)
+    most = getattr(made.metadata, "maxnreg", None)
+    limit = [f"--maxrregcount={most}"] if most else []
+    done = subprocess.run([str(ptxas), "-v", f"--gpu-name=sm_{ARCHITECTURE}a", *limit, str(ptx), "-o", os.devnull], capture_output=True,
+                          text=True, check=False)
     said = done.stdout + done.stderr
     registers, stores = re.search(r"Used (\d+) registers", said), re.search(r"(\d+) bytes spill stores", said)
     kind = "wgmma" if "wgmma.mma_async" in made.asm["ptx"] else "mma" if "mma.sync" in made.asm["ptx"] else ""
@@ -102,6 +108,15 @@ def on_meta(source: str, text: str, scratch: Path, launches: list[Any]) -> list[
     return list(launches)
 
 
+def fits_at_once(made: Any, needs: dict[str, Any], grid: Any) -> bool:
+    """Whether a kernel whose programs wait for each other can have them all at once; true of every other kernel."""
+    if not getattr(made.metadata, "launch_cooperative_grid", False):
+        return True
+    registers = -(-(needs["registers"] or 255) // 8) * 8 * 32 * needs["warps"]
+    held = min(REGISTERS // registers, WARPS // needs["warps"], MOST_SHARED_BYTES // max(needs["shared"], 1))
+    return bool(math.prod(grid) <= held * PROCESSORS)
+
+
 def check(problem: Any, firsts: bool, seeds: bool, scratch: Path, launches: list[Any]) -> list[dict[str, Any]]:
     """One row for each template (or each of its first choices) of a problem."""
     from autokernel.proposers.graph import Unmatchable
@@ -127,6 +142,8 @@ def check(problem: Any, firsts: bool, seeds: bool, scratch: Path, launches: list
                     row["defect"] = f"{over[0]['kernel']} needs {over[0]['shared']} bytes of shared memory"
                 elif large:
                     row["defect"] = f"{large[0][0].metadata.name} needs a grid of {large[0][1]} programs"
+                elif crowded := [k for k, grid in made if not fits_at_once(k, resources(k, scratch), grid)]:
+                    row["defect"] = f"the programs of {crowded[0].metadata.name} wait for each other and do not all find room at once"
             except Exception as error:  # noqa: BLE001 (whatever one candidate raises is its row, and counted)
                 row["defect"] = f"{type(error).__name__}: {str(error)[-300:]}"
             row["seconds"] = round(time.monotonic() - start, 1)

@@ -1,6 +1,6 @@
 """Run every starter on a GPU at a KernelBench-like size: error against float64 beside eager's, and time against eager's.
 
-    python benchmarks/starters.py [--minutes 8] [--only matmul,softmax] [--out starters.jsonl]
+    python benchmarks/starters.py [--minutes 8] [--only matmul,softmax] [--params '{"tile": 16384, "team": 2}'] [--out starters.jsonl]
 
 Prints a table; writes one JSON line a case. Times are triton.testing.do_bench medians with a cold L2, so they say which starter is
 worth looking at; verdicts are `autokernel kb eval`'s business.
@@ -311,13 +311,13 @@ def largest(actual: Tensor, truth: Tensor) -> float:
     return max(float((a.double() - t.double()).abs().max()) for a, t in pairs)
 
 
-def measure(case: Case, scratch: Path) -> dict[str, Any]:
+def measure(case: Case, scratch: Path, params: dict[str, Any]) -> dict[str, Any]:
     """Errors against float64 and times in ms of the starter and of eager."""
     from triton.testing import do_bench
 
     torch.manual_seed(0)
     inputs = case.inputs(drawer("cuda"))
-    run = load(case.folder, case.starter, scratch, case.shape, None, case.chain).run
+    run = load(case.folder, case.starter, scratch, case.shape, params, case.chain).run
     mine, theirs = run(*inputs), case.eager(*inputs)
     assert mine.shape == theirs.shape and mine.dtype == theirs.dtype, f"{mine.shape} {mine.dtype} is not {theirs.shape} {theirs.dtype}"
     truth = case.eager(*(x.double() if isinstance(x, Tensor) and x.is_floating_point() else x for x in inputs))
@@ -332,11 +332,11 @@ def measure(case: Case, scratch: Path) -> dict[str, Any]:
     return {**errors, **times, "repeated": repeated}
 
 
-def line(case: Case, scratch: Path) -> dict[str, Any]:
+def line(case: Case, scratch: Path, params: dict[str, Any]) -> dict[str, Any]:
     """Measure one case and print its row; {"failure": text} where the starter did not get through."""
     label = f"{('cuda/' if case.folder == 'cuda' else '') + case.starter:18} {case.name:26}"
     try:
-        got = measure(case, scratch)
+        got = measure(case, scratch, params)
     except Exception as error:  # noqa: BLE001 (whatever one starter raises, the table goes on and counts it)
         failure = f"{type(error).__name__}: {error}"
         print(f"{label} {failure[:300]}", flush=True)
@@ -352,6 +352,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=8.0)
     parser.add_argument("--only", default="", help="comma separated starters")
+    parser.add_argument("--params", type=json.loads, default={}, help="launch parameters in place of the starters' own, as JSON")
     parser.add_argument("--out", type=Path, default=Path("starters.jsonl"))
     options = parser.parse_args()
     if not torch.cuda.is_available():
@@ -367,9 +368,9 @@ def main() -> int:
             if time.monotonic() > end:
                 print(f"--minutes {options.minutes} spent; the rest was not run")
                 break
-            got = line(case, Path(folder))
+            got = line(case, Path(folder), options.params)
             failed += "failure" in got
-            lines.write(json.dumps({"folder": case.folder, "starter": case.starter, "case": case.name, **got}) + "\n")
+            lines.write(json.dumps({"folder": case.folder, "starter": case.starter, "case": case.name, "params": options.params, **got}) + "\n")
             lines.flush()
             torch.cuda.empty_cache()
     return 1 if failed else 0

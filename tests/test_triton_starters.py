@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +27,8 @@ STARTERS = sorted(path.stem for path in FOLDER.glob("*.py"))
 pytestmark = pytest.mark.timeout(450)  # the first test of a kind waits for its whole report, on a machine that may be busy
 MOST_SHARED_BYTES = 232448  # of one block on sm_90
 WHOLE = bool(os.environ.get("AUTOKERNEL_SLOW_TESTS"))
+LONG_ROWS = ("softmax", "layernorm", "groupnorm", "norm_scale")  # whose first case can be shared by programs
+TEAM = {"tile": 16384, "team": 2, "num_warps": 16}
 SLOW_TO_INTERPRET = {"conv"}  # with WHOLE alone; so are all cases of a starter but the first one to compile
 
 
@@ -82,6 +84,7 @@ def pretend_to_have_an_h200(launches: list[Any]) -> None:
         launches.append(compiled(self, *args, grid=grid, warmup=True, **options))
 
     triton.runtime.driver.set_active(Driver())
+    torch.cuda.get_device_properties = lambda device=None: SimpleNamespace(multi_processor_count=132)  # type: ignore
     JITFunction.run = launch
 
 
@@ -99,9 +102,18 @@ def compile_all(scratch: Path) -> dict[str, str]:
             assert kernel.asm["cubin"] and kernel.metadata.shared <= MOST_SHARED_BYTES, f"{kernel.metadata.shared} bytes of shared memory"
         return "compiled, wgmma" if any("wgmma.mma_async" in kernel.asm["ptx"] for kernel in launches) else "compiled"
 
+    def shared(case: Any) -> str:
+        launches.clear()
+        bench.load("triton_kernels", case.starter, scratch, case.shape, TEAM, case.chain).run(*case.inputs(bench.drawer("meta")))
+        (kernel,) = launches
+        assert kernel.metadata.launch_cooperative_grid and kernel.metadata.maxnreg == 64, "programs that wait must all run at once"
+        return "compiled"
+
     every = [case for case in bench.CASES if case.folder == "triton_kernels"]
     first = {case.starter: case for case in reversed(every)}.values()
-    return outcomes({f"{case.starter}: {case.name}": lambda c=case: compiled(c) for case in (every if WHOLE else first)})
+    whole = {f"{case.starter}: {case.name}": lambda c=case: compiled(c) for case in (every if WHOLE else first)}
+    long = [case for case in first if case.starter in LONG_ROWS]
+    return outcomes(whole | {f"{case.starter}: {case.name}, shared": lambda c=case: shared(c) for case in long})
 
 
 # ---------------------------------------------------------------- the tests

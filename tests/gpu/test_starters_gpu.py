@@ -49,10 +49,14 @@ def within(actual: torch.Tensor, eager: torch.Tensor, truth: torch.Tensor, times
     assert worst <= 1.0, f"{worst:.1f} times the bound"
 
 
-def judge(starter: str, inputs: list[Any], eager: Any, shape: dict[str, Any], scratch: Path, folder: str = "triton_kernels") -> None:
-    """One starter against eager and against eager in float64."""
+def judge(starter: str, inputs: list[Any], eager: Any, shape: dict[str, Any], scratch: Path, folder: str = "triton_kernels",
+          params: dict[str, Any] | None = None, times: int = 1) -> None:
+    """One starter against eager and against eager in float64; the same bits each of so many times."""
     doubled = [x.double() if x.is_floating_point() else x for x in inputs]
-    within(bench.load(folder, starter, scratch, shape).run(*inputs), eager(*inputs), eager(*doubled))
+    run = bench.load(folder, starter, scratch, shape, params).run
+    answer = run(*inputs)
+    within(answer, eager(*inputs), eager(*doubled))
+    assert all(torch.equal(answer, run(*inputs)) for _ in range(times - 1))
 
 
 @pytest.mark.parametrize("case", cases.CASES, ids=lambda case: case.label)
@@ -75,6 +79,21 @@ def test_row_starters_over_a_sweep(rows: int, columns: int, dtype: torch.dtype, 
     judge("cross_entropy", [x, target], F.cross_entropy, {}, scratch)
     judge("reduce", [x], lambda x: x.sum(-1), {"dim": -1}, scratch)
     judge("scan", [x], lambda x: x.cumsum(-1), {"dim": -1}, scratch)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("tile, team, warps", [(16384, 2, 16), (8192, 4, 8), (32768, 1, 32)])
+@pytest.mark.parametrize("rows, columns", [(5, 40000), (3000, 65535), (211, 393216), (3, 1 << 22)])
+def test_rows_shared_by_programs(rows: int, columns: int, tile: int, team: int, warps: int, dtype: torch.dtype, scratch: Path) -> None:
+    x = torch.randn(rows, columns, device="cuda").to(dtype)
+    w, b = torch.randn(2, columns, device="cuda").to(dtype)
+    more = {"scratch": scratch, "params": {"tile": tile, "team": team, "num_warps": warps}, "times": 20}  # many turns for a race to show
+    judge("softmax", [x], lambda x: x.softmax(-1), {"dim": -1}, **more)
+    judge("softmax", [x], lambda x: x.log_softmax(-1), {"dim": -1, "log": True}, **more)
+    judge("layernorm", [x, w, b], lambda x, w, b: F.layer_norm(x, [columns], w, b), {"ndim": 1}, **more)
+    judge("norm_scale", [x], lambda x: x / x.norm(2, -1, True), {"dim": -1}, **more)
+    planes = x[:, :columns // 8 * 8].reshape(rows, 8, -1)
+    judge("groupnorm", [planes, w[:8], b[:8]], lambda x, w, b: F.group_norm(x, 1, w, b), {"groups": 1}, **more)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
