@@ -370,7 +370,8 @@ def main() -> int:
                 break
             got = line(case, Path(folder), options.params)
             failed += "failure" in got
-            lines.write(json.dumps({"folder": case.folder, "starter": case.starter, "case": case.name, "params": options.params, **got}) + "\n")
+            named = {"folder": case.folder, "starter": case.starter, "case": case.name, "params": options.params}
+            lines.write(json.dumps({**named, **got}) + "\n")
             lines.flush()
             torch.cuda.empty_cache()
     return 1 if failed else 0
