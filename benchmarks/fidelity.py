@@ -94,9 +94,9 @@ def compared(executor: Executor, problem: Task, text: str, count: int) -> Iterat
         eager = session.opponent("eager")
         session.null(session.calls)
         worker = session.start(Candidate(text, "python"), None)
-        session.ask("fresh", session.deadline(1) + 60, {"worker": worker}, second=False, count=1, timeout_s=60)
+        session.ask("new_draws", session.deadline(1) + 60, {"worker": worker}, second=False, count=1, timeout_s=60)
         for _ in range(count):
-            got = performance.compare(session, worker, "eager", eager)
+            got = performance.compare(session, worker, "eager", eager, session.calls)
             if isinstance(got, str):
                 raise RuntimeError(f"{problem.uid}: {got}")
             yield got, session

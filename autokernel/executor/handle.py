@@ -18,11 +18,11 @@ class WorkerHandle:
         self.name, self.keeper, self.pid, self.sock, self.text, self.folder = name, keeper, pid, sock, text, folder
         self.group = group
         self.shut_in = shut_in  # its files are its own, in memory
-        self.kept: tuple[Path, ...] = ()  # folders in its memory whose content outlives it
+        self.kept: tuple[Path, ...] = ()  # folders in its memory whose content outlives it, resolved
         self.attached = False
         self.started = False
         self.loaded = False
 
     def keep(self, folders: Sequence[Path]) -> None:
         """What it adds to these folders is to outlive it; without files of its own that is so anyway."""
-        self.kept = tuple(folders) if self.shut_in else ()
+        self.kept = tuple(folder.resolve() for folder in folders) if self.shut_in else ()

@@ -171,14 +171,14 @@ class Nursery:
     def _keep_living(self, folders: Sequence[Path]) -> None:
         """Copy what living workers have added to these folders so far."""
         for worker in list(self.workers.values()):
-            if set(worker.kept) & set(folders):
+            if {folder.resolve() for folder in folders} & set(worker.kept):
                 self._keep(worker)
 
     def _keep(self, worker: WorkerHandle) -> None:
         """Copy what a living worker added to the folders that outlive it; caches only, so what cannot be had is made again."""
         try:
             for path in worker.kept if worker.loaded else ():
-                harvest(worker.pid, path.resolve(), path)
+                harvest(worker.pid, path, path)
         except (OSError, TooMuch):
             return
 
@@ -224,7 +224,7 @@ class Nursery:
         reply = self._load_reply(worker, orders, deadline_s)
         if reply.status == wire.OK:
             worker.loaded = True
-            if extensions is not None and extensions in worker.kept:
+            if extensions is not None and extensions.resolve() in worker.kept:
                 self._keep_build(worker, extensions)
             return
         what = wire.CODE_TEXT[reply.code]
