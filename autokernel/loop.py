@@ -180,6 +180,7 @@ class _Search:
             self.workspace.commit(candidate.source, describe(trial))
         else:
             self.workspace.revert(candidate.source)
+            self._go_back_from(incumbent, "it failed as an opponent too often")
         self._announce(trial)
 
     def _recheck_is_due(self) -> bool:
@@ -202,13 +203,16 @@ class _Search:
         )
         before = self.standing.incumbent
         self._record(trial)
+        self._go_back_from(before, f"{evaluation.rules} refused iteration {target.iteration} ({evaluation.refused_by})")
+        self._announce(trial)
+
+    def _go_back_from(self, before: Trial | None, why: str) -> None:
+        """Commit the text of whoever is the incumbent now, where `before` is it no more."""
         incumbent = self.standing.incumbent
         if incumbent is not before:
             text = self.run.store.text(incumbent.evaluation.candidate) if incumbent else self.workspace.start
             back_to = f"iteration {incumbent.iteration}" if incumbent else "the start"
-            refusal = f"{evaluation.rules} refused iteration {target.iteration} ({evaluation.refused_by})"
-            self.workspace.commit(text, f"back to {back_to}: {refusal}")
-        self._announce(trial)
+            self.workspace.commit(text, f"back to {back_to}: {why}")
 
     def _evaluated(self, candidate: Candidate, rules: Rules, opponents: tuple[str, ...], incumbent: Trial | None) -> Evaluation:
         held = self.run.candidate(incumbent) if incumbent else None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from autokernel.records import Evaluation
 from autokernel.trials import Trial
+
+MOST_DOUBTS = 3  # candidates that an incumbent may cost by failing beside them, though it passes alone
 
 
 class Standing:
@@ -18,6 +21,7 @@ class Standing:
         self.champion: Trial | None = None  # the final trial that stood
         self.unjudged: Trial | None = None  # a trial saying that the problem itself cannot be judged
         self.doubted: int | None = None  # iteration of the incumbent beside which the problem could not be judged
+        self._doubts: Counter[int] = Counter()  # by iteration, how often it was so
         self.reverts_in_a_row = 0
         self.seconds = 0.0
         self._history: dict[int, Evaluation] = {}
@@ -31,7 +35,7 @@ class Standing:
         if trial.evaluation.refused_by == "problem":
             # The problem could be judged when the incumbent was, so now the incumbent may be what fails as an opponent.
             if trial.phase == "search" and self.chain:
-                self.doubted = self.chain[-1].iteration
+                self._doubt(self.chain[-1].iteration)
             elif trial.evaluation.unjudgeable:
                 self.unjudged = trial
         if trial.phase == "search":
@@ -48,6 +52,15 @@ class Standing:
             self.rechecked[trial.iteration] = trial
         else:
             self.champion = trial
+
+    def _doubt(self, iteration: int) -> None:
+        """The incumbent may be what failed as an opponent: it is to be judged again, and if it passed that, dropped when it has cost too
+        many candidates."""
+        self.doubted = iteration
+        self._doubts[iteration] += 1
+        if iteration in self.rechecked and self._doubts[iteration] >= MOST_DOUBTS:
+            self.chain.pop()
+            self._given_up.add(iteration)
 
     @property
     def iterations(self) -> int:

@@ -229,6 +229,25 @@ def test_an_incumbent_that_fails_as_an_opponent_is_judged_again_and_dropped(run)
     assert (outcome.status, outcome.speedup) == ("champion", 1.3)
 
 
+def test_an_incumbent_that_passes_alone_and_fails_as_an_opponent_is_dropped_when_it_has_cost_three(run):
+    class Flaky(script.ScriptedEvaluate):
+        def __call__(self, problem, candidate, *, rules, incumbent=None, against=("eager",)):
+            if incumbent is not None and "speed=1.5" in incumbent.source:
+                return script.evaluation(problem, candidate, rules.label, False, refused_by="problem", reason="incumbent fails: crashed")
+            return super().__call__(problem, candidate, rules=rules, incumbent=incumbent, against=against)
+
+    texts = [text(1, 1.2), text(2, 1.5), *(text(number, 1.6) for number in range(3, 7))]
+    outcome = search_problem(PROBLEM, script.ScriptedProposer(texts), Flaky(), run, LoopOptions(move_on=OFF))
+    trials = [trial.key[1:] + (trial.decision,) for trial in run.ledger.contents.trials]
+    assert trials == [("search", 1, "kept"), ("search", 2, "kept"), ("search", 3, "reverted"), ("strict", 2, "kept"),
+                      ("search", 4, "reverted"), ("search", 5, "reverted"), ("search", 6, "kept"), ("final", 6, "kept")]
+    log = subprocess.run(["git", "log", "--format=%s"], cwd=run.workspaces / "L1_1", capture_output=True, text=True, check=True).stdout
+    assert "back to iteration 1: it failed as an opponent too often" in log
+    assert (outcome.status, outcome.speedup) == ("champion", 1.6)
+    again = Standing(run.ledger.contents.trials)
+    assert [trial.iteration for trial in again.chain] == [1, 6]
+
+
 @pytest.mark.parametrize(("rules", "texts", "stopped_by", "iterations"), [
     (MoveOn(), [text(number, 1.0) for number in range(20)], "reverts", 5),
     (MoveOn(reverts=3), [text(0, 1.5), *(text(number, 1.5) for number in range(1, 20))], "reverts", 4),
