@@ -135,8 +135,8 @@ class _Run:
                 if unscorable:
                     return self.refused("problem", unscorable)
                 opponents = self._opponents(session, incumbent, against)
-                for calls in {session.calls, *session.longer, 1} if opponents else ():
-                    session.null(calls)  # now, while no candidate is there that could slow it
+                if opponents:
+                    session.take_nulls(self.candidate)  # now, while no candidate is there that could slow them
         except ProblemFault as fault:
             return self._problem_fails(fault)
         worker: WorkerHandle | None = None

@@ -14,6 +14,7 @@ from typing import Any
 from autokernel.records import Comparison, Measurement
 from autokernel.rules import Looks, Rules
 
+INCUMBENT_SHARE = 4.0  # times faster than eager that an incumbent is taken to be, where its windows are planned
 FLOOR_MS = 1e-3  # a net call below this cannot be told from the null
 NULL_ALPHA = 0.01  # two-sided error of the null's interval
 PROTOCOL = "window/1"
@@ -158,9 +159,11 @@ def calls_per_window(rules: Rules, eager_ms: float, set_bytes: int, l2_bytes: in
     return fitting[-1]
 
 
-def longer_windows(rules: Rules, calls: int, set_bytes: int, free_bytes: int) -> tuple[int, ...]:
-    """Numbers above `calls` that windows may have for a candidate whose own work in `calls` is too little for the clock."""
-    return tuple(k for k in _fitting(rules, set_bytes, free_bytes) if k > calls and k * set_bytes <= rules.large_set_bytes)
+def longer_windows(rules: Rules, calls: int, eager_ms: float, set_bytes: int, free_bytes: int) -> tuple[int, ...]:
+    """Numbers above `calls` that windows may have for a candidate whose own work in `calls` is too little for the clock; an incumbent may
+    be its opponent, which takes a fraction of eager's time."""
+    return tuple(k for k in _fitting(rules, set_bytes, free_bytes)
+                 if k > calls and 2 * k * set_bytes <= rules.large_set_bytes and k * eager_ms <= INCUMBENT_SHARE * rules.window_most_ms)
 
 
 def calls_for(rules: Rules, calls: int, longer: Sequence[int], own_ms: float, other_ms: float) -> int:

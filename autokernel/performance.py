@@ -85,21 +85,20 @@ def impossible(session: Session, made: Comparison) -> str:
 def interference(session: Session, comparisons: Sequence[Comparison], opponents: Mapping[str, WorkerHandle]) -> str:
     """Opponents beside the candidate against themselves alone, before it lived and after it died: slower beside it is foul play.
 
-    Where the comparison's windows are longer than those from before, it is held against longer ones from after, and those from before
-    against as short ones from after: whatever made it slow may have outlived it.
+    Where the comparison's windows are longer than those from before, it is held against longer ones from after. And those from after are
+    held against those from before: whatever made it slow may have outlived the candidate.
     """
     for made in comparisons:
         opponent, calls = opponents[made.against], made.opponent.calls_per_window
         before = _nets(session, session.alone(made.against, opponent, reuse=True), session.calls)
-        after = _nets(session, session.alone(made.against, opponent), session.calls)
-        if calls == session.calls:
-            held = [("beside this candidate", [*made.opponent.samples_ms], before + after)]
-        else:
-            longer = _nets(session, session.alone(made.against, opponent, calls=calls), calls)
-            held = [("beside this candidate", [*made.opponent.samples_ms], longer), ("after this candidate", after, before)]
-        for when, samples, others in held:
+        after = _nets(session, session.alone(made.against, opponent, after=True), session.calls)
+        beside = [*made.opponent.samples_ms]
+        alone_as_long = before + after if calls == session.calls else _nets(
+            session, session.alone(made.against, opponent, calls=calls, after=True), calls)
+        for when, samples, others, most in (("beside this candidate", beside, alone_as_long, session.rules.interference),
+                                            ("after this candidate", after, before, session.rules.left_behind)):
             then, alone = measure.median_interval(samples, 0.01), measure.median_interval(others, 0.01)
-            if then.low > session.rules.interference * alone.high:
+            if then.low > most * alone.high:
                 return (f"interference: {made.against} takes {then.median:.4g} ms a call {when} and {alone.median:.4g} ms alone; leave "
                         "nothing running")
     return ""

@@ -70,6 +70,7 @@ class Rules:
     control_rounds: int = 4  # so many times at most
     control_alpha: float = 0.05  # what single calls and windows may each be wrong by when they contradict each other, twice
     control_margin: float = 0.5  # one-call windows may cost a candidate this share more than its opponent's own surplus there
+    left_behind: float = 1.10  # an opponent slower than this alone after a candidate, against before: more than a device drifts
     interference: float = 1.02  # an opponent slower than this beside the candidate, against alone, is interfered with
     write_share: float = 0.5  # outputs written in less than this share of the time that the fastest filling takes were not written
     deadlines: Deadlines = Deadlines()

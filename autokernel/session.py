@@ -13,7 +13,7 @@ from autokernel.errors import BuilderUnavailable, InternalError
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import COMPILE_BASELINE, IDLE, REFERENCE_FAILS, ProblemFault, WorkerFault
 from autokernel.executor.handle import WorkerHandle
-from autokernel.executor.nursery import SPARE_CORES
+from autokernel.executor.zygote import SPARE_CORES
 from autokernel.gate.calls import fault_in
 from autokernel.records import INCUMBENT_FAILS, Candidate
 from autokernel.rules import Rules
@@ -78,7 +78,7 @@ class Session:
         self.large = set_bytes > rules.large_set_bytes
         l2 = int(executor.machine().get("l2_bytes") or CPU_CACHE_BYTES)
         self.calls = measure.calls_per_window(rules, self.facts["eager_ms"], set_bytes, l2, int(memory * 0.6))
-        self.longer = measure.longer_windows(rules, self.calls, set_bytes, int(memory * 0.6))
+        self.longer = measure.longer_windows(rules, self.calls, self.facts["eager_ms"], set_bytes, int(memory * 0.6))
         self.roofline_ms = measure.roofline_ms(self.facts, executor.ceilings())
         self.write_ms = self.facts["output_bytes"] / executor.ceilings()["write"] * 1e3  # the least time that writing the outputs takes
 
@@ -198,6 +198,14 @@ class Session:
             raise ProblemFault(REFERENCE_FAILS, fault_in({**answer, "changed_input": None}, what) or f"{what} and does not")
         return worker
 
+    def take_nulls(self, candidate: Candidate) -> None:
+        """All nulls that its windows may need. Where some are missing, what was begun for the candidate has its end first."""
+        missing = {self.calls, *self.longer, 1} - set(self._nulls)
+        if missing:
+            self.await_prepared(candidate)
+        for calls in sorted(missing):
+            self.null(calls)
+
     def null(self, calls: int) -> measure.Null:
         """Null windows of that many calls, from the eager baseline's worker; first taken while no candidate lives."""
         if calls not in self._nulls:
@@ -212,8 +220,9 @@ class Session:
         other = own if name == "incumbent" else self.facts["eager_ms"]
         return measure.calls_for(self.rules, self.calls, self.longer, own, other)
 
-    def alone(self, name: str, worker: WorkerHandle, *, calls: int | None = None, reuse: bool = False) -> list[float]:
-        """Windows of an opponent with no candidate process there, ms; `reuse` takes the pool's where it has some.
+    def alone(self, name: str, worker: WorkerHandle, *, calls: int | None = None, reuse: bool = False, after: bool = False) -> list[float]:
+        """Windows of an opponent with no candidate process there, ms; `reuse` takes the pool's where it has some, and those from `after` a
+        candidate are not pooled: they are what it may have left behind.
 
         Raises WorkerFault, and ProblemFault where the incumbent fails or an answer is wrong.
         """
@@ -229,6 +238,8 @@ class Session:
             if "wrong" in answer:
                 kind = INCUMBENT_FAILS if name == "incumbent" else REFERENCE_FAILS
                 raise ProblemFault(kind, "it gave a wrong answer while it was timed alone")
+            if after:
+                return list(answer["ms"])
             self._alone[name, calls] = answer["ms"]
         return self._alone[name, calls]
 

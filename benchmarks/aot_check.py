@@ -53,7 +53,8 @@ def pretend_to_have_an_h200(launches: list[Any]) -> None:
         return Again(made, launches)
 
     triton.runtime.driver.set_active(Driver())
-    torch.cuda.get_device_properties = lambda device=None: SimpleNamespace(multi_processor_count=PROCESSORS)  # type: ignore
+    shown = SimpleNamespace(multi_processor_count=PROCESSORS, max_threads_per_multi_processor=32 * WARPS)
+    torch.cuda.get_device_properties = lambda device=None: shown  # type: ignore
     JITFunction.run = launch
 
 

@@ -226,6 +226,23 @@ def test_who_is_much_faster_is_timed_in_longer_windows(executor: Executor) -> No
     assert slow.accepted and pair is not None and pair.candidate.calls_per_window == session.calls, slow.reason
 
 
+def test_who_leaves_folders_without_end_in_its_cache_is_gone_afterwards(executor: Executor) -> None:
+    judge(executor, RIGHT)
+    before = set(executor.nursery.workers)
+    deep = """
+import os
+os.makedirs(os.environ["TRITON_CACHE_DIR"], exist_ok=True)
+os.chdir(os.environ["TRITON_CACHE_DIR"])
+for _ in range(1500):
+    os.mkdir("deep")
+    os.chdir("deep")
+os._exit = lambda code: None
+""" + RIGHT
+    for _ in range(2):
+        assert judge(executor, deep).accepted
+    assert set(executor.nursery.workers) == before and judge(executor, RIGHT).accepted
+
+
 def test_weights_copied_in_construction_may_be_judged_and_not_exported(executor: Executor) -> None:
     packed = HEAD.replace("        self.calls = 0\n", "        self.packed = self.linear.weight.detach().t().contiguous()\n") \
         + "        return torch.relu(torch.addmm(self.linear.bias, x, self.packed)) * scale\n"

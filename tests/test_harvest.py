@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -90,3 +92,29 @@ def test_the_longest_untouched_go_first_until_the_rest_fits(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "old"]
     assert prune(tmp_path, 0, 3600.0) >= 300  # what was touched lately stays, however much it takes
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_what_was_taken_before_counts_for_the_cap(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 100)
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "earlier").write_bytes(bytes(90))
+    with pytest.raises(TooMuch, match="more than"):
+        harvest(os.getpid(), folder, target)
+    assert sum(path.stat().st_size for path in target.rglob("*") if path.is_file()) <= 100
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="folders are walked without recursion from 3.12 on")
+def test_folders_without_end_are_too_much(tmp_path: Path) -> None:
+    at = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("deep", dir_fd=at)
+        below = os.open("deep", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    try:
+        with pytest.raises(TooMuch, match="without end"):
+            harvest(os.getpid(), tmp_path, tmp_path.with_name("target"))
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path / "deep")], check=True)

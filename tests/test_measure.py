@@ -123,9 +123,10 @@ def test_calls_a_window_grow_with_need_and_shrink_with_memory() -> None:
 
 def test_a_candidate_with_too_little_work_of_its_own_gets_longer_windows() -> None:
     gb, most = 1 << 30, STRICT.window_most_ms
-    assert measure.longer_windows(STRICT, 1, gb // 2, 100 * gb) == (2, 4)  # sixteen would be large sets
-    assert measure.longer_windows(STRICT, 2, 1 << 20, 100 * gb) == (4, 16) and measure.longer_windows(STRICT, 16, 1, gb) == ()
-    assert measure.longer_windows(STRICT, 1, gb // 2, 5 * gb) == (2,)  # what memory has room for
+    assert measure.longer_windows(STRICT, 1, 8.7, gb // 2, 100 * gb) == (2, 4)  # sixteen would be large sets
+    assert measure.longer_windows(STRICT, 2, 4.0, 1 << 20, 100 * gb) == (4, 16) and measure.longer_windows(STRICT, 16, 0.1, 1, gb) == ()
+    assert measure.longer_windows(STRICT, 1, 8.7, gb // 2, 5 * gb) == (2,)  # what memory has room for
+    assert measure.longer_windows(STRICT, 1, 100.0, 1 << 20, 100 * gb) == (2,) and measure.longer_windows(STRICT, 1, 300.0, 1, gb) == ()
     assert measure.calls_for(STRICT, 1, (2, 4, 16), 8.0, 8.7) == 1  # enough as it is
     assert measure.calls_for(STRICT, 1, (2, 4, 16), 2.5, 8.7) == 4
     assert measure.calls_for(STRICT, 1, (2, 4, 16), 0.3, 8.7) == 4  # sixteen calls of its opponent's would take too long

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from autokernel.errors import InternalError
+from autokernel.executor import families
 from autokernel.executor import spares as module
 from autokernel.executor.nursery import Layers, Nursery
 from autokernel.executor.spares import Spares
@@ -64,6 +65,12 @@ def test_one_that_died_is_not_given_away(nursery: Nursery, monkeypatch: pytest.M
     worker, = nursery.workers.values()
     nursery.bury(worker)  # as when the judge was restarted
     assert spares.take_next([]) is None
+    spares.prepare_next()
+    spares.settle()
+    worker, = nursery.workers.values()
+    families.kill(worker.keeper)
+    assert spares.take_next([]) is None
+    nursery.bury(worker)
     monkeypatch.setattr(nursery, "spawn", lambda **given: (_ for _ in ()).throw(InternalError("no worker")))
     spares.prepare_next()
     spares.settle()

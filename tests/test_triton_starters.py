@@ -84,7 +84,8 @@ def pretend_to_have_an_h200(launches: list[Any]) -> None:
         launches.append(compiled(self, *args, grid=grid, warmup=True, **options))
 
     triton.runtime.driver.set_active(Driver())
-    torch.cuda.get_device_properties = lambda device=None: SimpleNamespace(multi_processor_count=132)  # type: ignore
+    shown = SimpleNamespace(multi_processor_count=132, max_threads_per_multi_processor=2048)
+    torch.cuda.get_device_properties = lambda device=None: shown  # type: ignore
     JITFunction.run = launch
 
 

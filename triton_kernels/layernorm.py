@@ -176,8 +176,9 @@ def run_in_teams(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, y: torch.Ten
     team = triton.cdiv(n, tile)
     if not PARAMS["team"] or team < 2 or not isinstance(team_kernel, triton.JITFunction):  # the interpreter runs one after the other
         return False
-    held = min(PARAMS["team"], 64 // warps)  # by one processor, which has 64 places for warps and 65536 registers
-    teams = min(rows, held * torch.cuda.get_device_properties(x.device).multi_processor_count // team)
+    device = torch.cuda.get_device_properties(x.device)
+    held = min(PARAMS["team"], device.max_threads_per_multi_processor // (32 * warps))  # programs by one processor
+    teams = min(rows, held * device.multi_processor_count // team)
     if teams == 0:
         return False
     means, squares = torch.empty(2, teams * 2 * team, dtype=torch.float32, device=x.device)

@@ -25,6 +25,9 @@ SPACE = {
 }
 
 
+LEAST = tl.constexpr(-3.4028234663852886e38)  # of float32: no row's maximum is below, but that of a row without finite numbers
+
+
 @triton.jit
 def power(v):
     """exp(v) to a few units in the last place also far from 0, where tl.exp loses digits by rounding v * log2(e)."""
@@ -66,7 +69,7 @@ def softmax_kernel(
         tl.store(y + offsets, r.to(y.dtype.element_ty), mask=mask)
     else:
         # every element of the tile keeps its own running maximum and sum: no exchange between threads until the row's end
-        top = tl.full([BLOCK_L, BLOCK_N], -3.0e38, tl.float32)
+        top = tl.full([BLOCK_L, BLOCK_N], LEAST, tl.float32)
         part = tl.zeros([BLOCK_L, BLOCK_N], tl.float32)
         for start in range(0, N, BLOCK_N):
             n = start + tl.arange(0, BLOCK_N)
@@ -116,7 +119,7 @@ def team_kernel(
     for row in range(team, ROWS, TEAMS):
         base = row.to(tl.int64) * N if WIDE else row * N
         v = tl.load(x + base + n, mask=n < N, other=float("-inf"), eviction_policy="evict_first").to(tl.float32)
-        top = tl.maximum(tl.max(v, 0), -3.0e38)
+        top = tl.maximum(tl.max(v, 0), LEAST)
         v = v - top
         e = power(v)
         # two sets of slots by turns: who is a row ahead writes into the one that nobody reads any more
@@ -124,7 +127,7 @@ def team_kernel(
         tl.store(tops + slots + member, top)
         tl.store(totals + slots + member, tl.sum(e, 0))
         meet(arrived + team, TEAM)
-        others = tl.load(tops + slots + t, mask=t < TEAM, other=-3.0e38, cache_modifier=".cg")
+        others = tl.load(tops + slots + t, mask=t < TEAM, other=LEAST, cache_modifier=".cg")
         peak = tl.max(others, 0)
         total = tl.sum(tl.load(totals + slots + t, mask=t < TEAM, other=0.0, cache_modifier=".cg") * power(others - peak), 0)
         r = v + (top - peak - tl.log(total)) if LOG else e * (power(top - peak) / total)
@@ -137,8 +140,9 @@ def run_in_teams(x: torch.Tensor, y: torch.Tensor, rows: int, n: int) -> bool:
     team = triton.cdiv(n, tile)
     if not PARAMS["team"] or team < 2 or not isinstance(team_kernel, triton.JITFunction):  # the interpreter runs one after the other
         return False
-    held = min(PARAMS["team"], 64 // warps)  # by one processor, which has 64 places for warps and 65536 registers
-    teams = min(rows, held * torch.cuda.get_device_properties(x.device).multi_processor_count // team)
+    device = torch.cuda.get_device_properties(x.device)
+    held = min(PARAMS["team"], device.max_threads_per_multi_processor // (32 * warps))  # programs by one processor
+    teams = min(rows, held * device.multi_processor_count // team)
     if teams == 0:
         return False
     tops, totals = torch.empty(2, teams * 2 * team, dtype=torch.float32, device=x.device)

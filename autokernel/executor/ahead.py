@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
+FEWER_THREADS = ("8.6", "8.9", "12.0")  # 1536 a processor, where others hold 2048
 SHARED_BYTES = {"8.0": 166912, "8.6": 101376, "8.9": 101376, "9.0": 232448, "10.0": 232448, "12.0": 101376}  # opt-in limit a block
 
 
@@ -51,8 +52,10 @@ def compile_kernels(model_class: Any, terms: dict[str, Any]) -> None:
     major, minor = (int(part) for part in facts["capability"].split("."))
     driver.set_active(_Driver(major * 10 + minor, facts))
     cuda: Any = torch.cuda
-    shown = SimpleNamespace(multi_processor_count=facts["sm_count"], major=major, minor=minor, name=facts.get("device_name", ""),
-                            total_memory=facts.get("memory_bytes", 0), L2_cache_size=facts.get("l2_bytes", 0), warp_size=32)
+    threads = 1536 if facts["capability"] in FEWER_THREADS else 2048
+    shown = SimpleNamespace(multi_processor_count=facts["sm_count"], max_threads_per_multi_processor=threads, major=major, minor=minor,
+                            name=facts.get("device_name", ""), total_memory=facts.get("memory_bytes", 0),
+                            L2_cache_size=facts.get("l2_bytes", 0), warp_size=32)
     cuda.get_device_properties = lambda device=None: shown
     cuda.get_device_capability = lambda device=None: (major, minor)
     cuda.current_device = lambda: 0

@@ -139,17 +139,16 @@ class Bench:
         if known is None:
             self._trim()
             known = self.oracle.judged_set(kind, self.next_seed())
-            held = sum(self._held(s) for s in self.sets.values())
+            held = sum(map(self._held, self.sets.values()))
             if keep and held + self._held(known) <= self.rules["pool_bytes"]:
-                if self.input_bytes > KEEP_INPUT_BYTES:
-                    known.inputs = None
+                known.inputs = known.inputs if self.input_bytes <= KEEP_INPUT_BYTES else None
                 self.sets[(kind, index)] = known
         return known
 
     def _held(self, made: InputSet) -> int:
         parts: list[Tensor | None] = [*made.outputs, *made.deltas, *made.changes]
         own = sum(part.numel() * part.element_size() for part in parts if part is not None)
-        return own + (self.input_bytes if made.inputs is not None else 0)
+        return own + (self.input_bytes if made.inputs is not None and self.input_bytes <= KEEP_INPUT_BYTES else 0)
 
     def call(self, *, worker: WorkerLink, kind: str, index: int, keep: bool, timeout_s: float | None = None) -> dict[str, Any]:
         """One call on a judged set: figures for each output, input changed or not. `skipped` where the oracle is not finite.

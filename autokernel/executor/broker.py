@@ -27,6 +27,7 @@ from autokernel.machine import describe, memory_bytes
 
 OWN_CORE_FROM = 8  # from this many processors on, one is the judge's and the broker's alone
 JUDGE_SHARE = 0.7  # of the machine's memory, where the device is the machine: the rest is for the workers
+AHEAD_CORES = 2  # that a candidate may use while it is compiled ahead
 GRACE_S = 20.0  # for the judge to notice that a worker was killed
 
 
@@ -213,7 +214,8 @@ class Executor:
         `form`: how the model is constructed and called; `device`: facts of the device compiled for (executor/ahead.py). May be called
         from another thread while the judge is at work.
         """
-        worker = self.nursery.spawn(on_device=False, caches=[kernels])
+        few = self.cpus[-AHEAD_CORES:] if len(self.cpus) > AHEAD_CORES else ()  # it may run beside what is timed
+        worker = self.nursery.spawn(on_device=False, caches=[kernels], cpus=few)
         try:
             self.nursery.load(worker, source, "triton", kernels=kernels, deadline_s=deadline_s)
             return self.nursery.compile_ahead(worker, {**form, "device": device}, deadline_s)

@@ -99,7 +99,8 @@ def _runs(pid: int) -> bool:
     return any(stat.rpartition(")")[2].split()[0] not in "TtZX" for stat in stats)
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
+    """Whether the process is there and neither dead nor a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -139,7 +140,7 @@ def thaw(keeper: int, still: Still) -> float:
         if not held:
             raise Restless("its control group was not frozen any more when it was to be let go")
         return before
-    if not _lives(keeper):
+    if not lives(keeper):
         return before
     family = members(keeper) | {keeper}
     new = family - {pid for pid, _ in still.work}
@@ -176,7 +177,7 @@ def kill(keeper: int, patience_s: float = 5.0) -> bool:
             return False
         time.sleep(0.002)
     _signal(keeper, signal.SIGKILL)
-    while _lives(keeper):
+    while lives(keeper):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.0005)

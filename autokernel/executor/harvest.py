@@ -14,7 +14,8 @@ class TooMuch(Exception):
 
 
 def harvest(pid: int, folder: Path, target: Path, *, replace: bool = False) -> int:
-    """Copy what lies in `folder`, as process `pid` sees it, to `target`, times kept; how many bytes. Files there stay unless `replace`.
+    """Copy what lies in `folder`, as process `pid` sees it, to `target`, times kept; how many bytes. Files there stay unless `replace`, and
+    count for the cap.
 
     Raises TooMuch, and OSError where the process or its folder cannot be looked into.
     """
@@ -25,13 +26,16 @@ def harvest(pid: int, folder: Path, target: Path, *, replace: bool = False) -> i
             os.close(at)
             at = below
         total = files = 0
+        there = 0 if replace else sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
         for where, _, names, inside in os.fwalk(".", dir_fd=at, follow_symlinks=False):
             for name in names:
                 files += 1
-                total += _copy(inside, name, target / where / name, MOST_BYTES - total, replace)
-                if total > MOST_BYTES or files > MOST_FILES:
+                total += _copy(inside, name, target / where / name, MOST_BYTES - there - total, replace)
+                if there + total > MOST_BYTES or files > MOST_FILES:
                     raise TooMuch(f"it leaves more than {MOST_BYTES >> 20} MB or {MOST_FILES} files")
         return total
+    except RecursionError:  # up to Python 3.11 every level of folders is a call
+        raise TooMuch("it leaves folders in folders without end") from None
     finally:
         os.close(at)
 

@@ -28,7 +28,7 @@ from autokernel.executor.text_pipe import TextPipe
 from autokernel.sandbox import cgroups, environment, view
 
 JUDGE_TRITON = "judge-triton"  # the judge's Triton cache in the store
-SPARE_CORES = 6  # from this many on, importing beside a measurement does not disturb it
+MOST_SENT_BYTES = 64 << 20  # of a cache to a worker; what is left out it makes again
 START_S = 180.0  # for a process to import torch and make a context on a slow machine
 COMPILER_ENV = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}  # a pool of compile processes costs more than it saves on one problem
 
@@ -113,22 +113,23 @@ class Nursery:
             self._zygote = None
 
     def spawn(self, *, on_device: bool = True, trusted: bool = False, writable: Sequence[Path] = (), copied: Sequence[Path] = (),
-              caches: Sequence[Path] = ()) -> WorkerHandle:
-        """A new worker process, waiting for orders. Without the device for workers that only import (and so compile).
+              caches: Sequence[Path] = (), cpus: tuple[int, ...] = ()) -> WorkerHandle:
+        """A new worker process, waiting for orders, on `cpus` alone if some are named. Without the device for workers that only import
+        (and so compile).
 
         In the sandbox unless its text is `trusted`: there it has private folders in memory at the places of `writable` and `copied`,
         filled with what lies there, and of `caches`, which `load` fills; what it has added to `writable` and `caches` is taken over when
         it is stopped.
         """
         with self._spawning:  # candidates are compiled ahead from another thread
-            return self._spawn(on_device, trusted, writable, copied, caches)
+            return self._spawn(on_device, trusted, writable, copied, caches, cpus or self.cpus)
 
     def is_anyones(self, folder: Path) -> bool:
         """Whether a worker can make a folder of its own at this place, whatever it was born with."""
         return not self.layers.namespaces or view.in_private_memory(str(folder.resolve()), self._readable)
 
     def _spawn(self, on_device: bool, trusted: bool, writable: Sequence[Path], copied: Sequence[Path],
-               caches: Sequence[Path]) -> WorkerHandle:
+               caches: Sequence[Path], cpus: tuple[int, ...]) -> WorkerHandle:
         if self._zygote is None:
             raise InternalError("the zygote is not running; use Executor as a context manager.")
         self._counter += 1
@@ -141,13 +142,13 @@ class Nursery:
         own, filled = [[str(path.resolve()) for path in paths] for paths in ((folder, *caches), (*writable, *copied))]
         seen = view.View(self._readable, tuple(own), tuple(filled), device=on_device and self.device != "cpu",
                          hiding=self.layers.hiding) if shut_in else view.View()
-        group = cgroups.make(f"{name}-{folder.name[-8:]}", self.cpus) if self.layers.groups else cgroups.Group()
+        group = cgroups.make(f"{name}-{folder.name[-8:]}", cpus) if self.layers.groups else cgroups.Group()
         ours, theirs = socket.socketpair()
         text = TextPipe()
         request = {
-            "cpus": self.cpus, "device": self.device if on_device else "cpu", "home": str(folder.resolve()), "sandbox": shut_in,
+            "cpus": cpus, "device": self.device if on_device else "cpu", "home": str(folder.resolve()), "sandbox": shut_in,
             "view": seen.to_json(), "groups": group.entries, "seccomp": self.layers.seccomp,
-            "pin": "cpuset" not in group.folders and len(self.cpus) < (os.cpu_count() or 1),
+            "pin": "cpuset" not in group.folders and len(cpus) < (os.cpu_count() or 1),
         }
         reply = self._ask_zygote(request, theirs, text)
         if not reply.get("worker"):
@@ -216,7 +217,7 @@ class Nursery:
         files = {str(home / "candidate.py"): source.encode(), **self._driver_files(kernels)}
         if worker.shut_in and kernels in worker.kept:
             self._keep_living([kernels])
-            files |= {str(path): path.read_bytes() for path in kernels.rglob("*") if path.is_file()}
+            files |= _contents(kernels)
         if artifact is not None:  # a copy of its own: of the store it sees nothing
             files[str(home / artifact.name)] = artifact.read_bytes()
         orders = {"path": str(home / "candidate.py"), "files": files, "builder": builder, "class_name": class_name, "env": env,
@@ -271,10 +272,22 @@ class Nursery:
     def bury(self, worker: WorkerHandle) -> None:
         """Kill a worker's whole family and remove its folder; whoever held its memory has let go."""
         self.workers.pop(worker.name, None)
-        self._keep(worker)  # before the socket is closed: that ends the process, and its files with it
-        if not worker.attached:
-            worker.sock.close()
-        families.kill(worker.keeper)
-        worker.group.remove()
-        worker.text.text()
-        shutil.rmtree(worker.folder, ignore_errors=True)
+        try:
+            self._keep(worker)  # before the socket is closed: that ends the process, and its files with it
+        finally:
+            if not worker.attached:
+                worker.sock.close()
+            families.kill(worker.keeper)
+            worker.group.remove()
+            worker.text.text()
+            shutil.rmtree(worker.folder, ignore_errors=True)
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    """The files of a cache by absolute path, as many as a worker is sent."""
+    found: dict[str, bytes] = {}
+    room = MOST_SENT_BYTES
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and (room := room - path.stat().st_size) >= 0:
+            found[str(path)] = path.read_bytes()
+    return found

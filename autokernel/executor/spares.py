@@ -9,9 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from autokernel.errors import InternalError
-from autokernel.executor import wire
+from autokernel.executor import families, wire
 from autokernel.executor.handle import WorkerHandle
-from autokernel.executor.nursery import COMPILER_ENV, SPARE_CORES, START_S, Nursery
+from autokernel.executor.nursery import COMPILER_ENV, START_S, Nursery
+from autokernel.executor.zygote import SPARE_CORES
 
 
 class Spares:
@@ -26,7 +27,7 @@ class Spares:
 
     def prepare_next(self) -> None:
         """Begin to start a worker for the next candidate, in the sandbox, if none is there."""
-        if self.worth_while and self._next is None:
+        if self.worth_while and self._next is None and self.nursery.is_anyones(self.nursery.folder):
             self._next = self._thread.submit(self.nursery.spawn)
 
     def settle(self) -> None:
@@ -52,7 +53,7 @@ class Spares:
             worker = self._next.result() if self._next is not None else None
         except (InternalError, OSError):
             worker = None
-        return worker if worker is not None and worker.name in self.nursery.workers else None
+        return worker if worker is not None and worker.name in self.nursery.workers and families.lives(worker.pid) else None
 
     def take_compiler(self) -> WorkerHandle:
         """A worker for a torch.compile baseline; it has imported the compiler if it was warmed. The next one begins to."""
@@ -69,12 +70,14 @@ class Spares:
             wire.send_request(self._compiler.sock, wire.Request(wire.WARM, 0, 2, 0, pickle.dumps(COMPILER_ENV)))
 
     def _has_warmed(self, worker: WorkerHandle) -> bool:
-        self.nursery.await_start(worker)
         try:
+            self.nursery.await_start(worker)
             worker.sock.settimeout(START_S)
             return wire.receive_reply(worker.sock, 2).status == wire.OK
         except (wire.WireClosed, wire.WireBroken, TimeoutError):
             self.nursery.bury(worker)
+            return False
+        except InternalError:  # buried already
             return False
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ from autokernel.sandbox import limits, namespaces, seccomp
 from autokernel.sandbox.view import View
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+SPARE_CORES = 6  # from this many on, importing beside a measurement does not disturb it
 FIRST_FD, LAST_FD = 3, 4096  # beside standard input and output; what a zygote has open beyond is not a candidate's
 
 
@@ -150,13 +151,17 @@ def import_shapes() -> None:
     import torch.fx.experimental.symbolic_shapes  # noqa: F401
 
 
+LEISURE = (hash_triton, import_triton, import_shapes)
+
+
 def serve(control: socket.socket, filters: Filters, leisure: Sequence[Callable[[], None]]) -> None:
     """Fork a worker for each request until the broker closes the socket. `leisure` is done once a first worker is up, one at a time
     where nobody waits: later workers are born with it."""
     waiting, forked = [*leisure], False
     while True:
         while forked and waiting and not select.select([control], [], [], 0)[0]:
-            waiting.pop(0)()
+            with suppress(Exception):  # it only saves time
+                waiting.pop(0)()
         message, fds, _, _ = socket.recv_fds(control, 65536, 2)
         if not message:
             return
@@ -199,7 +204,7 @@ def main() -> None:
     import autokernel.executor.worker  # noqa: F401
     filters = Filters()
     control.send(json.dumps({"seccomp": filters.why_not}).encode())
-    serve(control, filters, (hash_triton, import_triton, import_shapes) if sys.argv[2] != "cpu" else ())
+    serve(control, filters, LEISURE if sys.argv[2] != "cpu" and len(os.sched_getaffinity(0)) >= SPARE_CORES else ())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,48 @@
+"""What the judge keeps of an open problem: sets in the pool, and inputs only where they are small."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from autokernel.executor import bench as module
+from autokernel.executor.bench import Bench
+
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x).sum(1)
+
+def get_inputs():
+    return [torch.rand(10, 1000)]
+
+def get_init_inputs():
+    return []
+"""
+NUMBERS = {"bound_times_error": 32.0, "bound_ulps": 4.0, "rms_times_error": 8.0, "large_set_bytes": 1 << 30, "blind_share": 0.1,
+           "precision": "fp32", "later_call_floor_s": 10.0, "later_call_times_eager": 20.0}
+OUTPUTS = 3 * 10 * 4  # bytes a set: eager's answer, the difference to float64 and the change by moves
+INPUTS = 10 * 1000 * 4
+
+
+@pytest.mark.parametrize(("most", "pool", "kept", "inputs"), [
+    (1 << 30, 2 * (OUTPUTS + INPUTS), 2, True), (1 << 30, 2 * OUTPUTS + INPUTS, 1, True),
+    (0, 2 * OUTPUTS, 2, False), (0, 2 * OUTPUTS - 1, 1, False),  # inputs that are not kept take no room
+])
+def test_the_pool_counts_what_it_holds(monkeypatch: pytest.MonkeyPatch, most: int, pool: int, kept: int, inputs: bool) -> None:
+    monkeypatch.setattr(module, "KEEP_INPUT_BYTES", most)
+    bench = Bench(PROBLEM, "L1/1", 1, NUMBERS | {"pool_bytes": pool}, torch.device("cpu"))
+    first, second = bench.judged("own", 0), bench.judged("difference", 0)
+    assert len(bench.sets) == kept and (first.inputs is not None) is inputs
+    assert (bench.judged("difference", 0) is second) is (kept == 2)
+
+
+def test_a_set_that_is_not_pooled_has_its_inputs_until_it_was_called_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEEP_INPUT_BYTES", 0)
+    bench = Bench(PROBLEM, "L1/1", 1, NUMBERS | {"pool_bytes": 1 << 20}, torch.device("cpu"))
+    made = bench.judged("scaled", 0, keep=False)
+    assert made.inputs is not None and not bench.sets
+    assert torch.equal(made.inputs[0], bench.code.draw_kind("scaled", made.seed)[0])
