@@ -25,9 +25,6 @@ SPACE = {
 }
 
 
-LEAST = tl.constexpr(-3.4028234663852886e38)  # of float32: no row's maximum is below, but that of a row without finite numbers
-
-
 @triton.jit
 def power(v):
     """exp(v) to a few units in the last place also far from 0, where tl.exp loses digits by rounding v * log2(e)."""
@@ -69,7 +66,7 @@ def softmax_kernel(
         tl.store(y + offsets, r.to(y.dtype.element_ty), mask=mask)
     else:
         # every element of the tile keeps its own running maximum and sum: no exchange between threads until the row's end
-        top = tl.full([BLOCK_L, BLOCK_N], LEAST, tl.float32)
+        top = tl.full([BLOCK_L, BLOCK_N], -3.4028234663852886e38, tl.float32)
         part = tl.zeros([BLOCK_L, BLOCK_N], tl.float32)
         for start in range(0, N, BLOCK_N):
             n = start + tl.arange(0, BLOCK_N)
@@ -119,7 +116,7 @@ def team_kernel(
     for row in range(team, ROWS, TEAMS):
         base = row.to(tl.int64) * N if WIDE else row * N
         v = tl.load(x + base + n, mask=n < N, other=float("-inf"), eviction_policy="evict_first").to(tl.float32)
-        top = tl.maximum(tl.max(v, 0), LEAST)
+        top = tl.maximum(tl.max(v, 0), -3.4028234663852886e38)  # the least float32, so that a row of -inf alone takes nothing from itself
         v = v - top
         e = power(v)
         # two sets of slots by turns: who is a row ahead writes into the one that nobody reads any more
@@ -127,7 +124,7 @@ def team_kernel(
         tl.store(tops + slots + member, top)
         tl.store(totals + slots + member, tl.sum(e, 0))
         meet(arrived + team, TEAM)
-        others = tl.load(tops + slots + t, mask=t < TEAM, other=LEAST, cache_modifier=".cg")
+        others = tl.load(tops + slots + t, mask=t < TEAM, other=-3.4028234663852886e38, cache_modifier=".cg")
         peak = tl.max(others, 0)
         total = tl.sum(tl.load(totals + slots + t, mask=t < TEAM, other=0.0, cache_modifier=".cg") * power(others - peak), 0)
         r = v + (top - peak - tl.log(total)) if LOG else e * (power(top - peak) / total)
