@@ -89,8 +89,14 @@ int main(int count, char** given) {
     prctl(36, 1, 0, 0, 0);
     for (int n = 2; n < count; ++n) { int entry = open(given[n], O_WRONLY); if (write(entry, "0", 1) < 0) return 1; close(entry); }
     uint64_t volatile* board = mmap(0, 4096, 3, MAP_SHARED, open(given[1], O_RDWR), 0);
-    if (fork()) for (;;) wait(0);
-    for (;;) { if (fork()) _exit(0); setsid(); *board += 1; }
+    if (fork()) for (;;) if (wait(0) > 0) board[2] += 1;
+    for (;;) {  // a keeper that is stopped reaps nobody: without an end to it the dead would take every number there is, other tests' too
+        while (board[1] - board[2] > 500) usleep(200);
+        board[1] += 1;
+        if (fork()) _exit(0);
+        setsid();
+        *board += 1;
+    }
 }
 """
 
