@@ -214,16 +214,17 @@ def test_a_candidate_is_built_ahead_only_where_something_else_is_waited_for(exec
 
 
 def test_who_is_much_faster_is_timed_in_longer_windows(executor: Executor) -> None:
-    again = PROBLEM.replace("return torch.relu(self.linear(x)) * scale", "return [torch.relu(x).sin() * scale for _ in range(8)][-1]")
-    task = Task("L1/4", "repeats itself", again.replace("torch.rand(64, 96)", "torch.rand(1024, 2048)"))
-    fast = judge(executor, HEAD + "        return torch.relu(x).sin() * scale\n", using=STRICT, task=task)
+    slowly = "        time.sleep(0.012)\n        return torch.relu(x) * scale\n"  # however busy the machine is
+    again = PROBLEM.replace("        return torch.relu(self.linear(x)) * scale\n", slowly).replace("import torch\n", "import time\nimport torch\n", 1)
+    task = Task("L1/4", "takes its time", again.replace("torch.rand(64, 96)", "torch.rand(1024, 2048)"))
+    fast = judge(executor, HEAD + "        return torch.relu(x) * scale\n", using=STRICT, task=task)
     session = _sessions[executor]
     pair = fast.against("eager")
-    assert fast.accepted and pair is not None and pair.candidate.calls_per_window > session.calls, fast.reason
+    assert fast.accepted and pair is not None and pair.candidate.calls_per_window > session.calls == 1, fast.reason
     assert pair.candidate.calls_per_window * session.facts["eager_ms"] <= STRICT.window_most_ms
-    slow = judge(executor, HEAD + "        return [torch.relu(x).sin() * scale for _ in range(8)][-1]\n", using=STRICT, task=task)
+    slow = judge(executor, "import time\n" + HEAD + slowly, using=STRICT, task=task)
     pair = slow.against("eager")
-    assert slow.accepted and pair is not None and pair.candidate.calls_per_window == session.calls, slow.reason
+    assert slow.accepted and pair is not None and pair.candidate.calls_per_window == 1, slow.reason
 
 
 def test_who_leaves_folders_without_end_in_its_cache_is_gone_afterwards(executor: Executor) -> None:
