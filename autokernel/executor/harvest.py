@@ -35,7 +35,7 @@ def harvest(pid: int, folder: Path, target: Path, *, replace: bool = False) -> i
                     raise TooMuch(f"it leaves more than {MOST_BYTES >> 20} MB or {MOST_FILES} files")
         return total
     except RecursionError:  # up to Python 3.11 every level of folders is a call
-        raise TooMuch("it leaves folders in folders without end") from None
+        raise TooMuch("it leaves folders in folders without end, and must not") from None
     finally:
         os.close(at)
 

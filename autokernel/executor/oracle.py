@@ -23,7 +23,7 @@ from autokernel.executor.precision import default_dtype
 from autokernel.executor.seeding import seed_generators
 
 MOVES = 2  # draws of one-ulp moves
-COINS = 0x5851F42D4C957F2D  # told apart from the seed itself by this
+COINS = 0x5851F42D4C957F2D  # tells their seed from the inputs'
 
 
 @dataclass
@@ -69,6 +69,7 @@ class Oracle:
         # whether eager computes in IEEE float32: the same bits without TF32; None: not known yet
         self._is_ieee: bool | None = True if code.device.type != "cuda" else None
         self._coins: dict[torch.device, torch.Generator] = {}  # by device, for one-ulp moves
+        self._coins_seed = 0  # from the set's own seed, which no worker is told before; the model's it is
 
     def eager(self, inputs: tuple[Any, ...], seed: int) -> list[Tensor]:
         """Eager's output tensors, in order, contiguous. A forward that draws is reseeded with `seed`."""
@@ -123,6 +124,7 @@ class Oracle:
         raise AssertionError("unreachable")
 
     def _judged_set(self, kind: str, seed: int) -> InputSet:
+        self._coins, self._coins_seed = {}, seed ^ COINS
         inputs = self.code.draw_kind(kind, seed)
         outputs = [compare.as_real(o) for o in self.eager(self.given(inputs), seed)]
         made = InputSet(kind, seed, inputs, outputs)
@@ -184,7 +186,7 @@ class Oracle:
             return tensor
         coins = self._coins.get(tensor.device)
         if coins is None:
-            coins = self._coins[tensor.device] = torch.Generator(tensor.device).manual_seed(self.seed ^ COINS)
+            coins = self._coins[tensor.device] = torch.Generator(tensor.device).manual_seed(self._coins_seed)
         direction = torch.empty_like(tensor, memory_format=torch.contiguous_format).bernoulli_(0.5, generator=coins)
         return torch.nextafter(tensor, direction.sub_(0.5).mul_(float("inf")))
 

@@ -53,7 +53,12 @@ class Spares:
             worker = self._next.result() if self._next is not None else None
         except (InternalError, OSError):
             worker = None
-        return worker if worker is not None and worker.name in self.nursery.workers and families.lives(worker.pid) else None
+        if worker is None or worker.name not in self.nursery.workers:
+            return None
+        if not families.lives(worker.pid):
+            self.nursery.bury(worker)
+            return None
+        return worker
 
     def take_compiler(self) -> WorkerHandle:
         """A worker for a torch.compile baseline; it has imported the compiler if it was warmed. The next one begins to."""
