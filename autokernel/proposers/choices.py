@@ -74,7 +74,7 @@ def softmax(match: Match) -> list[Choice]:
 
 def shared(n: int) -> list[Choice]:
     """Rows of n elements in the registers of several programs each: read once, where one program would read them twice."""
-    return [{"tile": 16384, "num_warps": 16, "team": 2}] if n > LONGEST_ROW else []
+    return [{"tile": 8192, "num_warps": 8, "team": 4}, {"tile": 16384, "num_warps": 16, "team": 2}] if n > LONGEST_ROW else []
 
 
 def layernorm(match: Match) -> list[Choice]:
@@ -86,7 +86,7 @@ def groupnorm(match: Match) -> list[Choice]:
     """Long groups shared first; a batch's channels lie apart and are too long."""
     x: Value = match.inputs[0]
     if match.shape["kind"] == "batch":
-        return [{}]
+        return [{"tile": 16384, "num_warps": 16}, {}]
     planes = x.shape[1] // match.shape["groups"] if match.shape["kind"] == "group" else 1
     return [*shared(planes * numel(x.shape[2:])), {}]
 
