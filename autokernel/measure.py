@@ -16,7 +16,7 @@ from autokernel.rules import Looks, Rules
 
 INCUMBENT_SHARE = 4.0  # times faster than eager that an incumbent is taken to be, where its windows are planned
 FLOOR_MS = 1e-3  # a net call below this cannot be told from the null
-NULL_ALPHA = 0.01  # two-sided error of the null's interval
+NULL_ALPHA = 0.005  # two-sided error of the null's interval, which is looked at up to four times
 PROTOCOL = "window/1"
 
 

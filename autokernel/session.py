@@ -19,6 +19,8 @@ from autokernel.records import INCUMBENT_FAILS, Candidate
 from autokernel.rules import Rules
 
 NULL_WINDOWS = 9
+NULL_ROUNDS = 4  # of so many windows at most, until the null is known
+NULL_KNOWN = 0.01  # the null's interval, as a share of an eager window
 ALONE_WINDOWS = 6
 POOL_SHARE = 0.3  # of the device's memory for judged sets
 CPU_MEMORY_BYTES = 8 << 30  # taken for the device's memory where it is the host's
@@ -207,11 +209,19 @@ class Session:
             self.null(calls)
 
     def null(self, calls: int) -> measure.Null:
-        """Null windows of that many calls, from the eager baseline's worker; first taken while no candidate lives."""
+        """Null windows of that many calls, from the eager baseline's worker; first taken while no candidate lives. More of them where
+        their interval is wide: of a few windows it reaches from the least to the largest."""
         if calls not in self._nulls:
             eager = self.opponent("eager")
-            answer = self.ask("null", self.deadline(calls * NULL_WINDOWS), {"worker": eager}, calls=calls, count=NULL_WINDOWS)
-            self._nulls[calls] = measure.null_of(answer["ms"], answer["least_ms"])
+            taken: dict[str, list[float]] = {"ms": [], "least_ms": []}
+            for _ in range(NULL_ROUNDS):
+                answer = self.ask("null", self.deadline(calls * NULL_WINDOWS), {"worker": eager}, calls=calls, count=NULL_WINDOWS)
+                for key, values in taken.items():
+                    values.extend(answer[key])
+                null = measure.null_of(taken["ms"], taken["least_ms"])
+                if null.high_ms - null.low_ms <= NULL_KNOWN * calls * self.facts["eager_ms"]:
+                    break
+            self._nulls[calls] = null
         return self._nulls[calls]
 
     def calls_for(self, name: str, window_ms: Sequence[float]) -> int:

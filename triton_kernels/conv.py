@@ -264,8 +264,8 @@ def turned(x: torch.Tensor, tf32: bool) -> torch.Tensor:
     x = x.contiguous()
     n, c, spots = x.shape[0], x.shape[1], math.prod(x.shape[2:])
     y = torch.empty(n, *x.shape[2:], c, dtype=x.dtype, device=x.device)
-    block_c, block_s = min(64, triton.next_power_of_2(c)), min(64, triton.next_power_of_2(spots))
-    turn_kernel[(n * triton.cdiv(c, block_c) * triton.cdiv(spots, block_s),)](x, y, c, spots, tf32, block_c, block_s, num_warps=4)
+    block_c, block_s = min(64, 1 << (c - 1).bit_length()), min(64, 1 << (spots - 1).bit_length())
+    turn_kernel[(n * -(-c // block_c) * -(-spots // block_s),)](x, y, c, spots, tf32, block_c, block_s, num_warps=4)
     return y.movedim(-1, 1)
 
 
@@ -318,12 +318,12 @@ def run(
     edges = transposed or any(padding)
     flat = c % PARAMS["block_k"] != 0 and (not transposed or max(stride) == 1)
     depth = taps * c if flat else c
-    block_n = max(16, triton.next_power_of_2(oc // groups))
+    block_n = max(16, 1 << (oc // groups - 1).bit_length())
     block_n = block_n if SHAPE["across"] else min(PARAMS["block_n"], block_n)
-    block_k = min(PARAMS["block_k"], max(16, triton.next_power_of_2(depth)))
+    block_k = min(PARAMS["block_k"], max(16, 1 << (depth - 1).bit_length()))
     block_m = PARAMS["block_m"]
     each = math.prod(-(-o // s) for o, s in zip(out, lattice, strict=True)) if not window else math.prod(spots)
-    tiles = triton.cdiv(n * each, block_m) * triton.cdiv(oc // groups, block_n) * groups * (1 if window else math.prod(lattice))
+    tiles = -(-(n * each) // block_m) * -(-(oc // groups) // block_n) * groups * (1 if window else math.prod(lattice))
     strides = [x.stride(0), x.stride(1), *three(list(x.stride()[2:]), 0)]
     conv_kernel[(tiles,)](
         x, w, w if bias is None else bias, *lent, y, n, c, oc // groups, groups, SHAPE["channels"], *size, *out, *strides, *kernel, *stride,

@@ -76,9 +76,9 @@ def run(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     rows, n = logits.shape
     none = SHAPE["reduction"] == "none"
     losses = torch.empty(rows, dtype=logits.dtype if none else torch.float32, device=logits.device)
-    columns = triton.next_power_of_2(n)
-    block_l = min(PARAMS["lanes"] or max(1, min(16, 2048 // columns)), PARAMS["tile"], triton.next_power_of_2(rows))
-    rows_kernel[(triton.cdiv(rows, block_l),)](
+    columns = 1 << (n - 1).bit_length()
+    block_l = min(PARAMS["lanes"] or max(1, min(16, 2048 // columns)), PARAMS["tile"], 1 << (rows - 1).bit_length())
+    rows_kernel[(-(-rows // block_l),)](
         logits, target, losses, rows, n, SHAPE["ignore_index"], logits.numel() > 2**31 - 2**20, block_l,
         min(PARAMS["tile"] // block_l, columns), num_warps=PARAMS["num_warps"],
     )
@@ -86,7 +86,7 @@ def run(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         return losses
     y = torch.empty((), dtype=logits.dtype, device=logits.device)
     total_kernel[(1,)](
-        losses, target, y, rows, SHAPE["reduction"] == "mean", SHAPE["ignore_index"], min(4096, triton.next_power_of_2(rows)), num_warps=16
+        losses, target, y, rows, SHAPE["reduction"] == "mean", SHAPE["ignore_index"], min(4096, 1 << (rows - 1).bit_length()), num_warps=16
     )
     return y
 

@@ -120,9 +120,9 @@ def run(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None)
     oh = (h + 2 * ph - dh * (kh - 1) - 1) // sh + 1
     ow = (w + 2 * pw - dw * (kw - 1) - 1) // sw + 1
     y = torch.empty(n, c, oh, ow, dtype=x.dtype, device=x.device)
-    block_h = min(PARAMS["block_h"], triton.next_power_of_2(oh))
-    block_w = min(PARAMS["block_w"], triton.next_power_of_2(ow))
-    grid = (n * c * triton.cdiv(oh, block_h) * triton.cdiv(ow, block_w),)
+    block_h = min(PARAMS["block_h"], 1 << (oh - 1).bit_length())
+    block_w = min(PARAMS["block_w"], 1 << (ow - 1).bit_length())
+    grid = (n * c * -(-oh // block_h) * -(-ow // block_w),)
     extra = weight if bias is None else bias.contiguous()
     if PARAMS["rolling"] and sh == 1 and dh == 1 and kh * kw <= 32:
         rolling_kernel[grid](

@@ -11,7 +11,6 @@ OP = "diag_matmul"
 SHAPE = {"side": "left"}  # left: diag(d) @ b; right: b @ diag(d)
 PARAMS = {"block_m": 2, "block_n": 2048, "num_warps": 4}
 SPACE = {"block_m": [1, 2, 4, 8, 16], "block_n": [256, 512, 1024, 2048, 4096], "num_warps": [2, 4, 8]}
-LAUNCHED = {}
 
 
 @triton.jit
@@ -33,26 +32,14 @@ def diag_kernel(
     tl.store(y + offsets, v.to(y.dtype.element_ty), mask=mask)
 
 
-def launch(kernel, grid, *arguments, **options):
-    """kernel[grid](*arguments, **options); after the first time without Triton's look-up, which takes longer than this kernel runs."""
-    facts = tuple((x.dtype, x.device, x.data_ptr() % 16) if isinstance(x, torch.Tensor) else x for x in arguments)
-    key = (kernel.fn.__name__, grid, facts, *options.values())
-    known = LAUNCHED.get(key)
-    if known is None:
-        LAUNCHED[key] = kernel[grid](*arguments, **options)
-    else:
-        known[grid](*arguments)
-
-
 def run(d: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """diag(d) @ b, or b @ diag(d) if SHAPE["side"] is "right"; `d` is (k,), `b` (M, N). In the promoted dtype."""
     d, b = d.contiguous(), b.contiguous()
     m, n = b.shape
     y = torch.empty(m, n, dtype=torch.promote_types(d.dtype, b.dtype), device=b.device)
-    block_m = min(PARAMS["block_m"], triton.next_power_of_2(m))
-    block_n = min(PARAMS["block_n"], triton.next_power_of_2(n))
-    launch(
-        diag_kernel, (triton.cdiv(m, block_m) * triton.cdiv(n, block_n), 1, 1),
+    block_m = min(PARAMS["block_m"], 1 << (m - 1).bit_length())
+    block_n = min(PARAMS["block_n"], 1 << (n - 1).bit_length())
+    diag_kernel[(-(-m // block_m) * -(-n // block_n),)](
         d, b, y, m, n, SHAPE["side"] == "left", b.numel() > 2**31 - 2**20, block_m, block_n, num_warps=PARAMS["num_warps"],
     )
     return y

@@ -12,7 +12,7 @@ from torch import nn
 
 OP = "elementwise"
 SHAPE = {"out_dtype": None}  # None: the inputs' promoted dtype; else a torch dtype's name, e.g. "bool"
-PARAMS = {"block": 4096, "num_warps": 8}
+PARAMS = {"block": 512, "num_warps": 4}
 SPACE = {"block": [512, 1024, 2048, 4096, 8192, 16384], "num_warps": [2, 4, 8, 16]}
 
 
@@ -76,14 +76,19 @@ def place(x: torch.Tensor | float, shape: torch.Size) -> tuple[torch.Tensor | fl
     return x.contiguous(), math.prod(shape[last + 1 :]), x.numel()
 
 
+@functools.lru_cache
+def common(shapes: tuple[torch.Size, ...], dtypes: tuple[torch.dtype, ...]) -> tuple[torch.Size, torch.dtype]:
+    """The shape and the type that torch gives such tensors together; it takes longer to say so than small kernels run."""
+    return torch.broadcast_shapes(*shapes), functools.reduce(torch.promote_types, dtypes)
+
+
 def run(*inputs: torch.Tensor | float) -> torch.Tensor:
     """`chain` of 1 to 4 tensors or Python scalars, broadcast against each other as torch does.
 
     Computed in float32, stored in SHAPE["out_dtype"] or the tensors' promoted dtype (float32 if that is no floating type).
     """
     tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
-    shape = torch.broadcast_shapes(*[x.shape for x in tensors])
-    promoted = functools.reduce(torch.promote_types, [x.dtype for x in tensors])
+    shape, promoted = common(tuple([x.shape for x in tensors]), tuple([x.dtype for x in tensors]))
     dtype = getattr(torch, SHAPE["out_dtype"]) if SHAPE["out_dtype"] else promoted if promoted.is_floating_point else torch.float32
     y = torch.empty(shape, dtype=dtype, device=tensors[0].device)
     total = y.numel()
@@ -91,8 +96,8 @@ def run(*inputs: torch.Tensor | float) -> torch.Tensor:
         return y
     placed = [place(x, shape) for x in inputs]
     placed += [(y, 1, 0)] * (4 - len(placed))  # unused arguments
-    block = min(PARAMS["block"], triton.next_power_of_2(total))
-    elementwise_kernel[(triton.cdiv(total, block),)](
+    block = min(PARAMS["block"], 1 << (total - 1).bit_length())
+    elementwise_kernel[(-(-total // block),)](
         *[x for x, _, _ in placed], y,
         total, len(inputs), total > 2**31 - 2 * block, block,
         *[number for _, inner, size in placed for number in (inner, size)],

@@ -110,20 +110,20 @@ def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     if q.device.type == "cpu":  # the interpreter: it knows "ieee" alone, and multiplies bfloat16 wrongly
         q, k, v = q.float(), k.float(), v.float()
     if d <= 256:
-        block_m, block_n = (min(PARAMS[name], max(16, triton.next_power_of_2(s))) for name, s in (("block_m", sq), ("block_n", sk)))
-        attention_kernel[(triton.cdiv(sq, block_m) * batch * heads,)](
-            q, k, v, o, heads, shared, sq, sk, d, scale, SHAPE["causal"], precision, block_m, block_n, max(16, triton.next_power_of_2(d)),
+        block_m, block_n = (min(PARAMS[name], max(16, 1 << (s - 1).bit_length())) for name, s in (("block_m", sq), ("block_n", sk)))
+        attention_kernel[(-(-sq // block_m) * batch * heads,)](
+            q, k, v, o, heads, shared, sq, sk, d, scale, SHAPE["causal"], precision, block_m, block_n, max(16, 1 << (d - 1).bit_length()),
             **options,
         )
         return o
     scores = torch.empty(batch * heads, sq, sk, dtype=torch.float32, device=q.device)
     for a, b, c, n, inner, transposed in ((q, k, scores, sk, d, True), (scores, v, o, d, sk, False)):
-        block_m, block_n, block_k = (min(size, max(16, triton.next_power_of_2(s))) for size, s in ((128, sq), (128, n), (32, inner)))
-        product_kernel[(triton.cdiv(sq, block_m) * triton.cdiv(n, block_n) * batch * heads,)](
+        block_m, block_n, block_k = (min(size, max(16, 1 << (s - 1).bit_length())) for size, s in ((128, sq), (128, n), (32, inner)))
+        product_kernel[(-(-sq // block_m) * -(-n // block_n) * batch * heads,)](
             a, b, c, heads, shared, sq, n, inner, transposed, precision, block_m, block_n, block_k, num_warps=8, num_stages=3
         )
         if transposed:
-            softmax_kernel[(batch * heads * sq,)](scores, sq, sk, scale, SHAPE["causal"], triton.next_power_of_2(sk), num_warps=4)
+            softmax_kernel[(batch * heads * sq,)](scores, sq, sk, scale, SHAPE["causal"], 1 << (sk - 1).bit_length(), num_warps=4)
     return o
 
 

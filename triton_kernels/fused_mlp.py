@@ -71,12 +71,12 @@ def product(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor, kind: str | None)
     (m, k), n = x.shape, w.shape[1]
     y = torch.empty(m, n, dtype=x.dtype, device=x.device)
     block_m, block_n, block_k = (
-        min(PARAMS[name], max(16, triton.next_power_of_2(size))) for name, size in (("block_m", m), ("block_n", n), ("block_k", k))
+        min(PARAMS[name], max(16, 1 << (size - 1).bit_length())) for name, size in (("block_m", m), ("block_n", n), ("block_k", k))
     )
     emulated = x.dtype == torch.float32 and x.device.type != "cpu"
     if x.device.type == "cpu":  # the interpreter: it knows "ieee" alone, and multiplies bfloat16 wrongly
         x, w, v = x.float(), w.float(), v.float()
-    product_kernel[(triton.cdiv(m, block_m) * triton.cdiv(n, block_n),)](
+    product_kernel[(-(-m // block_m) * -(-n // block_n),)](
         x, w, v, y, m, n, k, *x.stride(), *w.stride(), *v.stride(), kind, PARAMS["precision"] if emulated else "ieee",
         block_m, block_n, block_k, PARAMS["group_m"], num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
     )

@@ -177,8 +177,8 @@ def team_kernel(
 def run_in_teams(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, y: torch.Tensor, rows: int, n: int, of: tuple[int, int, int], has: tuple[bool, bool]) -> bool:
     """Launch `team_kernel` where PARAMS say so and a row's team finds room on the device; whether that was done."""
     tile, warps = PARAMS["tile"], PARAMS["num_warps"]
-    team = triton.cdiv(n, tile)
-    if not PARAMS["team"] or team < 2 or not isinstance(team_kernel, triton.JITFunction):  # the interpreter runs one after the other
+    team = -(-n // tile)
+    if not PARAMS["team"] or team < 2 or triton.knobs.runtime.interpret:  # one program after the other
         return False
     device = torch.cuda.get_device_properties(x.device)
     held = min(PARAMS["team"], device.max_threads_per_multi_processor // (32 * warps))  # programs by one processor
@@ -188,7 +188,7 @@ def run_in_teams(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, y: torch.Ten
     means, squares = torch.empty(2, teams * 2 * team, dtype=torch.float32, device=x.device)
     arrived = torch.zeros(teams, dtype=torch.int32, device=x.device)
     team_kernel[(teams * team,)](
-        x, w, b, y, means, squares, arrived, rows, n, *of, SHAPE["eps"], *has, team, teams, x.numel() > 2**31 - 2**20, triton.next_power_of_2(team), tile,
+        x, w, b, y, means, squares, arrived, rows, n, *of, SHAPE["eps"], *has, team, teams, x.numel() > 2**31 - 2**20, 1 << (team - 1).bit_length(), tile,
         num_warps=warps, launch_cooperative_grid=True, maxnreg=min(255, 65536 // (held * warps * 32)),
     )
     return True
@@ -218,21 +218,21 @@ def run(
     if not batch and per_group * plane <= tile:
         n = per_group * plane
         whole_kernel[(x.numel() // n,)](
-            x, w, b, y, channels // per_group, per_group, n, plane, SHAPE["eps"], *has, wide, triton.next_power_of_2(n), num_warps=warps
+            x, w, b, y, channels // per_group, per_group, n, plane, SHAPE["eps"], *has, wide, 1 << (n - 1).bit_length(), num_warps=warps
         )
         return y
     planes = samples * channels
     of = (channels // per_group, per_group, plane)
     if not batch and run_in_teams(x, w, b, y, planes // per_group, per_group * plane, of, has):
         return y
-    block_n = min(tile, triton.next_power_of_2(plane))
-    block_p = min(max(1, tile // 4 // block_n), 64, triton.next_power_of_2(planes))
-    chunk = triton.cdiv(triton.cdiv(plane, max(1, min(16, 2112 // planes))), block_n) * block_n
-    splits = triton.cdiv(plane, chunk)
+    block_n = min(tile, 1 << (plane - 1).bit_length())
+    block_p = min(max(1, tile // 4 // block_n), 64, 1 << (planes - 1).bit_length())
+    chunk = -(-plane // max(1, min(16, 2112 // planes)) // block_n) * block_n
+    splits = -(-plane // chunk)
     groups = channels if batch else planes // per_group
     means, squares = torch.empty(2, planes, splits, dtype=torch.float32, device=x.device)
     centers, scales = torch.empty(2, groups, dtype=torch.float32, device=x.device)
-    parts_kernel[(triton.cdiv(planes, block_p), splits)](
+    parts_kernel[(-(-planes // block_p), splits)](
         x, means, squares, planes, plane, chunk, splits, wide, block_p, block_n, num_warps=warps
     )
     inner, outer = (splits, samples) if batch else (splits * per_group, 1)
@@ -240,9 +240,9 @@ def run(
     combine_kernel[(groups,)](
         means, squares, centers, scales, running_mean if updated else means, running_var if updated else means,
         inner, outer, channels * splits, splits, chunk, plane, SHAPE["eps"], SHAPE["momentum"], updated,
-        min(1024, triton.next_power_of_2(inner * outer)), num_warps=4,
+        min(1024, 1 << (inner * outer - 1).bit_length()), num_warps=4,
     )
-    apply_kernel[(triton.cdiv(planes, block_p), triton.cdiv(plane, block_n))](
+    apply_kernel[(-(-planes // block_p), -(-plane // block_n))](
         x, w, b, y, centers, scales, planes, plane, channels, batch, per_group, *has, wide, block_p, block_n, num_warps=warps
     )
     return y

@@ -173,8 +173,8 @@ def team_kernel(
 def run_in_teams(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, y: torch.Tensor, rows: int, n: int, has: tuple[bool, bool]) -> bool:
     """Launch `team_kernel` where PARAMS say so and a row's team finds room on the device; whether that was done."""
     tile, warps = PARAMS["tile"], PARAMS["num_warps"]
-    team = triton.cdiv(n, tile)
-    if not PARAMS["team"] or team < 2 or not isinstance(team_kernel, triton.JITFunction):  # the interpreter runs one after the other
+    team = -(-n // tile)
+    if not PARAMS["team"] or team < 2 or triton.knobs.runtime.interpret:  # one program after the other
         return False
     device = torch.cuda.get_device_properties(x.device)
     held = min(PARAMS["team"], device.max_threads_per_multi_processor // (32 * warps))  # programs by one processor
@@ -184,7 +184,7 @@ def run_in_teams(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, y: torch.Ten
     means, squares = torch.empty(2, teams * 2 * team, dtype=torch.float32, device=x.device)
     arrived = torch.zeros(teams, dtype=torch.int32, device=x.device)
     team_kernel[(teams * team,)](
-        x, w, b, y, means, squares, arrived, rows, n, SHAPE["eps"], *has, team, teams, x.numel() > 2**31 - 2**20, triton.next_power_of_2(team), tile,
+        x, w, b, y, means, squares, arrived, rows, n, SHAPE["eps"], *has, team, teams, x.numel() > 2**31 - 2**20, 1 << (team - 1).bit_length(), tile,
         num_warps=warps, launch_cooperative_grid=True, maxnreg=min(255, 65536 // (held * warps * 32)),
     )
     return True
@@ -205,21 +205,21 @@ def run(x: torch.Tensor, weight: torch.Tensor | None = None, bias: torch.Tensor 
     has, wide, tile, warps = (weight is not None, bias is not None), x.numel() > 2**31 - 2**20, PARAMS["tile"], PARAMS["num_warps"]
     if run_in_teams(x, w, b, y, rows, n, has):
         return y
-    columns = triton.next_power_of_2(n)
-    splits = PARAMS["splits"] or (1 if n <= 4 * tile or rows >= 256 else max(1, min(triton.cdiv(n, 2 * tile), 1056 // rows)))
+    columns = 1 << (n - 1).bit_length()
+    splits = PARAMS["splits"] or (1 if n <= 4 * tile or rows >= 256 else max(1, min(-(-n // (2 * tile)), 1056 // rows)))
     if splits == 1 or columns <= tile:
-        block_l = min(PARAMS["lanes"] or max(1, min(16, 2048 // columns)), tile, triton.next_power_of_2(rows))
-        row_kernel[(triton.cdiv(rows, block_l),)](
+        block_l = min(PARAMS["lanes"] or max(1, min(16, 2048 // columns)), tile, 1 << (rows - 1).bit_length())
+        row_kernel[(-(-rows // block_l),)](
             x, w, b, y, rows, n, SHAPE["eps"], *has, wide, block_l, min(tile // block_l, columns), num_warps=warps
         )
         return y
-    chunk = triton.cdiv(triton.cdiv(n, splits), tile) * tile
-    splits = triton.cdiv(n, chunk)
+    chunk = -(-n // splits // tile) * tile
+    splits = -(-n // chunk)
     means, squares = torch.empty(2, rows, splits, dtype=torch.float32, device=x.device)
     parts_kernel[(rows, splits)](x, means, squares, n, chunk, splits, wide, tile, num_warps=warps)
     block_n = min(tile, 4096)
-    apply_kernel[(rows, triton.cdiv(n, block_n))](
-        x, w, b, y, means, squares, n, chunk, splits, SHAPE["eps"], *has, wide, triton.next_power_of_2(splits), block_n, num_warps=warps
+    apply_kernel[(rows, -(-n // block_n))](
+        x, w, b, y, means, squares, n, chunk, splits, SHAPE["eps"], *has, wide, 1 << (splits - 1).bit_length(), block_n, num_warps=warps
     )
     return y
 

@@ -34,7 +34,6 @@ SPACE = {
     "flush": [0, 1024, 2048, 4096],
 }
 PARTS = {"bf16x3": 3, "bf16x6": 6}
-LAUNCHED = {}
 
 
 @triton.jit
@@ -231,22 +230,11 @@ def batched(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
         rows = math.prod(a.shape[:-1])
         flat = a if a.dim() == 2 else a.reshape(rows, a.shape[-1])
         return flat.unsqueeze(0), b.unsqueeze(0), list(a.shape[:-1])
-    lead = list(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    lead = list(a.shape[:-2] if a.shape[:-2] == b.shape[:-2] else torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     a, b = a.expand(*lead, *a.shape[-2:]), b.expand(*lead, *b.shape[-2:])
     if len(lead) > 1:
         a, b = a.reshape(-1, *a.shape[-2:]), b.reshape(-1, *b.shape[-2:])
     return a, b, [*lead, a.shape[-2]]
-
-
-def launch(kernel, grid, *arguments, **options):
-    """kernel[grid](*arguments, **options); after the first time without Triton's look-up, which takes longer than small kernels run."""
-    facts = tuple((x.dtype, x.device, x.data_ptr() % 16) if isinstance(x, torch.Tensor) else x for x in arguments)
-    key = (kernel.fn.__name__, grid, facts, *options.values())
-    known = LAUNCHED.get(key)
-    if known is None:
-        LAUNCHED[key] = kernel[grid](*arguments, **options)
-    else:
-        known[grid](*arguments)
 
 
 def ragged(x: torch.Tensor) -> bool:
@@ -262,17 +250,16 @@ def prepared(x: torch.Tensor, left: bool, parts: int, dtype: torch.dtype, block:
     source = x[:1] if x.stride(0) == 0 else x
     fast = 1 if x.stride(1) == 1 else 2
     wide = list(x.shape)
-    wide[along_k] = triton.cdiv(x.shape[along_k], block_k) * block_k
+    wide[along_k] = -(-x.shape[along_k] // block_k) * block_k
     if fast != along_k:
-        wide[fast] = triton.cdiv(x.shape[fast], block) * block
+        wide[fast] = -(-x.shape[fast] // block) * block
     sizes = [source.shape[0], wide[1], wide[2]]
     sizes[along_k] *= parts
     y = torch.empty(sizes if fast == 2 else [sizes[0], sizes[2], sizes[1]], dtype=dtype, device=x.device)
     y = y if fast == 2 else y.transpose(1, 2)
     slow = 3 - fast
-    block_s, block_f = min(16, triton.next_power_of_2(wide[slow])), min(128, triton.next_power_of_2(wide[fast]))
-    launch(
-        prepare_kernel, (triton.cdiv(wide[slow], block_s) * triton.cdiv(wide[fast], block_f) * sizes[0], 1, 1),
+    block_s, block_f = min(16, 1 << (wide[slow] - 1).bit_length()), min(128, 1 << (wide[fast] - 1).bit_length())
+    prepare_kernel[(-(-wide[slow] // block_s) * -(-wide[fast] // block_f) * sizes[0],)](
         source, y, x.shape[slow], x.shape[fast], wide[slow], wide[fast], source.stride(0), x.stride(slow), x.stride(fast),
         y.stride(0), y.stride(slow), wide[along_k] * y.stride(along_k), parts, left, block_s, block_f, num_warps=4,
     )
@@ -310,7 +297,7 @@ def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, *ext
     (batch, m, k), n = a.shape, b.shape[2]
     c = torch.empty(*lead, n, dtype=dtype, device=a.device) if out is None else out
     block_m, block_n, block_k = (
-        min(PARAMS[name], max(16, triton.next_power_of_2(size))) for name, size in (("block_m", m), ("block_n", n), ("block_k", k))
+        min(PARAMS[name], max(16, 1 << (size - 1).bit_length())) for name, size in (("block_m", m), ("block_n", n), ("block_k", k))
     )
     precision = PARAMS["precision"] if dtype == torch.float32 and not exact else "ieee"
     parts, rows, columns = 1, m, n
@@ -321,25 +308,25 @@ def run(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, *ext
         a, b = prepared(a, True, parts, kept, block_m, block_k), prepared(b, False, parts, kept, block_n, block_k)
         rows, k, columns = a.shape[1], a.shape[2], b.shape[2]
         precision = precision if parts == 1 else "ieee"
-    tiles = triton.cdiv(m, block_m) * triton.cdiv(n, block_n) * batch
+    tiles = -(-m // block_m) * -(-n // block_n) * batch
     # two programs for each of an H200's 132 multiprocessors, with enough of K in each to pay for the second pass
     splits = PARAMS["split_k"] or max(1, min(264 // tiles, k // 512))
-    chunk = triton.cdiv(triton.cdiv(k, splits), block_k) * block_k
-    splits = triton.cdiv(k, chunk)
+    chunk = -(-k // splits // block_k) * block_k
+    splits = -(-k // chunk)
     sums = torch.empty(splits, batch, m, n, dtype=torch.float32, device=a.device) if splits > 1 else c
     lent, steps = placed(extras, m, n, c)
     more = a if bias is None else bias.contiguous()
-    launch(
-        matmul_kernel, (tiles, splits, 1), a, b, more, *lent, sums, m, n, k, rows, columns, *a.stride(), *b.stride(),
+    matmul_kernel[(tiles, splits)](
+        a, b, more, *lent, sums, m, n, k, rows, columns, *a.stride(), *b.stride(),
         bias is not None, SHAPE["triangular"], SHAPE["triangular_inputs"], precision, max(m * n, reaches(a), reaches(b)) > 2**31 - 2**24,
         block_m, block_n, block_k, PARAMS["group_m"], splits, chunk, batch, PARAMS["flush"] if PARAMS["flush"] < chunk else 0, *steps,
         num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
     )
     if splits > 1:
-        block = min(256, triton.next_power_of_2(c.numel()))
-        launch(
-            combine_kernel, (triton.cdiv(c.numel(), block), 1, 1), sums, more, *lent, c, m, n, c.numel(), splits, bias is not None,
-            SHAPE["triangular"], min(16, triton.next_power_of_2(splits)), block, *steps, num_warps=4,
+        block = min(256, 1 << (c.numel() - 1).bit_length())
+        combine_kernel[(-(-c.numel() // block),)](
+            sums, more, *lent, c, m, n, c.numel(), splits, bias is not None,
+            SHAPE["triangular"], min(16, 1 << (splits - 1).bit_length()), block, *steps, num_warps=4,
         )
     return c
 

@@ -149,8 +149,8 @@ def team_kernel(
 def run_in_teams(x: torch.Tensor, y: torch.Tensor, rows: int, n: int) -> bool:
     """Launch `team_kernel` where PARAMS say so and a row's team finds room on the device; whether that was done."""
     tile, warps = PARAMS["tile"], PARAMS["num_warps"]
-    team = triton.cdiv(n, tile)
-    if not PARAMS["team"] or team < 2 or not isinstance(team_kernel, triton.JITFunction):  # the interpreter runs one after the other
+    team = -(-n // tile)
+    if not PARAMS["team"] or team < 2 or triton.knobs.runtime.interpret:  # one program after the other
         return False
     device = torch.cuda.get_device_properties(x.device)
     held = min(PARAMS["team"], device.max_threads_per_multi_processor // (32 * warps))  # programs by one processor
@@ -160,7 +160,7 @@ def run_in_teams(x: torch.Tensor, y: torch.Tensor, rows: int, n: int) -> bool:
     parts = torch.empty(teams * 2 * team, dtype=torch.float32, device=x.device)
     arrived = torch.zeros(teams, dtype=torch.int32, device=x.device)
     team_kernel[(teams * team,)](
-        x, y, parts, arrived, rows, n, SHAPE["kind"], n if SHAPE["mean"] else 1, SHAPE["eps"], team, teams, x.numel() > 2**31 - 2**20, triton.next_power_of_2(team), tile,
+        x, y, parts, arrived, rows, n, SHAPE["kind"], n if SHAPE["mean"] else 1, SHAPE["eps"], team, teams, x.numel() > 2**31 - 2**20, 1 << (team - 1).bit_length(), tile,
         num_warps=warps, launch_cooperative_grid=True, maxnreg=min(255, 65536 // (held * warps * 32)),
     )
     return True
@@ -179,14 +179,14 @@ def run(x: torch.Tensor) -> torch.Tensor:
         return y
     kind, eps, tile, wide = SHAPE["kind"], SHAPE["eps"], PARAMS["tile"], total > 2**31 - 2**20
     if SHAPE["dim"] is None:
-        block = min(tile, triton.next_power_of_2(total))
-        chunk = triton.cdiv(triton.cdiv(total, PARAMS["splits"]), block) * block
-        splits = triton.cdiv(total, chunk)
+        block = min(tile, 1 << (total - 1).bit_length())
+        chunk = -(-total // PARAMS["splits"] // block) * block
+        splits = -(-total // chunk)
         parts = torch.empty(splits, dtype=torch.float32, device=x.device)
         wide = total + chunk > 2**31 - 2**20  # offsets run to the end of the last chunk
         parts_kernel[(splits,)](x, parts, total, chunk, kind, wide, block, num_warps=PARAMS["num_warps"])
-        divide_kernel[(triton.cdiv(total, block),)](
-            x, parts, y, total, splits, kind, total if SHAPE["mean"] else 1, eps, wide, triton.next_power_of_2(splits), block,
+        divide_kernel[(-(-total // block),)](
+            x, parts, y, total, splits, kind, total if SHAPE["mean"] else 1, eps, wide, 1 << (splits - 1).bit_length(), block,
             num_warps=PARAMS["num_warps"],
         )
         return y
@@ -194,10 +194,10 @@ def run(x: torch.Tensor) -> torch.Tensor:
     outer, n, inner = math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :])
     if inner == 1 and run_in_teams(x, y, outer, n):
         return y
-    columns = triton.next_power_of_2(n)
+    columns = 1 << (n - 1).bit_length()
     auto = min(128, tile) if inner > 1 else max(1, min(16, 2048 // columns))
-    block_l = min(PARAMS["lanes"] or auto, tile, triton.next_power_of_2(inner if inner > 1 else outer))
-    tiles = triton.cdiv(outer, block_l) if inner == 1 else outer * triton.cdiv(inner, block_l)
+    block_l = min(PARAMS["lanes"] or auto, tile, 1 << ((inner if inner > 1 else outer) - 1).bit_length())
+    tiles = -(-outer // block_l) if inner == 1 else outer * -(-inner // block_l)
     norm_scale_kernel[(tiles,)](
         x, y, outer * inner, n, inner, kind, n if SHAPE["mean"] else 1, eps, wide, block_l, min(tile // block_l, columns),
         num_warps=PARAMS["num_warps"],

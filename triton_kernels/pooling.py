@@ -133,7 +133,7 @@ def run(x: torch.Tensor) -> torch.Tensor:
         outer = windows[0][0] * windows[1][0]
         way = "side by side" if step >= width * apart and width > 2 else "two passes" if outer > 1 and width > 1 else "direct"
     if way != "two passes":
-        taps = triton.next_power_of_2(width) if way == "side by side" and width > 1 else 1
+        taps = 1 << (width - 1).bit_length() if way == "side by side" and width > 1 else 1
         pool(x, y, images, sizes, out, windows, taps)
         return y
     tall = [out[0], out[1], sizes[2]]
@@ -149,10 +149,10 @@ def pool(x: torch.Tensor, y: torch.Tensor, images: int, sizes: list[int], out: l
     if taps > 1:
         block_h, block_w = 1, max(1, PARAMS["block_h"] * PARAMS["block_w"] // taps)
     else:
-        block_h = min(PARAMS["block_h"], triton.next_power_of_2(out[1]))
+        block_h = min(PARAMS["block_h"], 1 << (out[1] - 1).bit_length())
         block_w = PARAMS["block_w"] * (PARAMS["block_h"] // block_h)
-    block_w = min(block_w, triton.next_power_of_2(out[2]))
-    pooling_kernel[(images * out[0] * triton.cdiv(out[1], block_h) * triton.cdiv(out[2], block_w),)](
+    block_w = min(block_w, 1 << (out[2] - 1).bit_length())
+    pooling_kernel[(images * out[0] * -(-out[1] // block_h) * -(-out[2] // block_w),)](
         x, y, *sizes, *out, *[window[fact] for fact in range(4) for window in windows],
         SHAPE["ceil_mode"], SHAPE["kind"] == "max", SHAPE["count_include_pad"], taps, block_h, block_w, num_warps=PARAMS["num_warps"],
     )

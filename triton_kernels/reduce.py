@@ -16,7 +16,7 @@ from torch import nn
 
 OP = "reduce"
 SHAPE = {"kind": "sum", "dim": 1, "keepdim": False, "divide": None}  # kind: sum mean max min prod argmax argmin; dim None: all
-PARAMS = {"tile": 4096, "lanes": 0, "splits": 0, "num_warps": 4}  # 0: chosen by the shape
+PARAMS = {"tile": 4096, "lanes": 0, "splits": 0, "num_warps": 8}  # 0: chosen by the shape
 SPACE = {
     "tile": [1024, 2048, 4096, 8192, 16384],
     "lanes": [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
@@ -187,6 +187,7 @@ def place(x: torch.Tensor | float, shape: torch.Size) -> tuple[torch.Tensor | fl
     return x.contiguous(), math.prod(shape[last + 1 :]), x.numel()
 
 
+@functools.lru_cache
 def reduced(shape: torch.Size) -> tuple[int, int, int, list[int]]:
     """(outer, n, inner, output shape) of SHAPE["dim"] over `shape`; the dims must be adjacent."""
     dims = range(len(shape)) if SHAPE["dim"] is None else [SHAPE["dim"]] if isinstance(SHAPE["dim"], int) else SHAPE["dim"]
@@ -197,6 +198,12 @@ def reduced(shape: torch.Size) -> tuple[int, int, int, list[int]]:
     return outer, n, inner, [*shape[:first], *kept, *shape[end:]]
 
 
+@functools.lru_cache
+def common(shapes: tuple[torch.Size, ...], dtypes: tuple[torch.dtype, ...]) -> tuple[torch.Size, torch.dtype]:
+    """The shape and the type that torch gives such tensors together; it takes longer to say so than small kernels run."""
+    return torch.broadcast_shapes(*shapes), functools.reduce(torch.promote_types, dtypes)
+
+
 def run(*inputs: torch.Tensor | float) -> torch.Tensor:
     """`finish(reduction(chain(inputs)))` over SHAPE["dim"] of the inputs' broadcast shape.
 
@@ -204,8 +211,7 @@ def run(*inputs: torch.Tensor | float) -> torch.Tensor:
     argmin give int64. "sum" is divided by SHAPE["divide"] if given, "mean" by n.
     """
     tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
-    shape = torch.broadcast_shapes(*[x.shape for x in tensors])
-    promoted = functools.reduce(torch.promote_types, [x.dtype for x in tensors])
+    shape, promoted = common(tuple([x.shape for x in tensors]), tuple([x.dtype for x in tensors]))
     device = tensors[0].device
     outer, n, inner, out_shape = reduced(shape)
     kind = "sum" if SHAPE["kind"] == "mean" else SHAPE["kind"]
@@ -213,13 +219,13 @@ def run(*inputs: torch.Tensor | float) -> torch.Tensor:
     divide = float(n) if SHAPE["kind"] == "mean" else float(SHAPE["divide"] or 1.0)
     y = torch.empty(out_shape, dtype=torch.int64 if arg else promoted if promoted.is_floating_point else torch.float32, device=device)
     lanes = outer * inner
-    auto = 128 if inner > 1 else max(1, min(16, PARAMS["tile"] // triton.next_power_of_2(n)))
-    block_l = min(PARAMS["lanes"] or auto, PARAMS["tile"], triton.next_power_of_2(inner if inner > 1 else lanes))
-    block_n = min(PARAMS["tile"] // block_l, triton.next_power_of_2(n))
-    tiles = triton.cdiv(lanes, block_l) if inner == 1 else outer * triton.cdiv(inner, block_l)
-    splits = PARAMS["splits"] or max(1, min(triton.cdiv(n, 4 * block_n), 1056 // tiles))
-    chunk = triton.cdiv(triton.cdiv(n, splits), block_n) * block_n
-    splits = triton.cdiv(n, chunk)
+    auto = 128 if inner > 1 else max(1, min(16, PARAMS["tile"] // (1 << (n - 1).bit_length())))
+    block_l = min(PARAMS["lanes"] or auto, PARAMS["tile"], 1 << ((inner if inner > 1 else lanes) - 1).bit_length())
+    block_n = min(PARAMS["tile"] // block_l, 1 << (n - 1).bit_length())
+    tiles = -(-lanes // block_l) if inner == 1 else outer * -(-inner // block_l)
+    splits = PARAMS["splits"] or max(1, min(-(-n // (4 * block_n)), 1056 // tiles))
+    chunk = -(-n // splits // block_n) * block_n
+    splits = -(-n // chunk)
     parts = torch.empty(splits * lanes if splits > 1 else 0, dtype=torch.float32, device=device)
     part_index = torch.empty(splits * lanes if splits > 1 and arg else 0, dtype=torch.int32, device=device)
     placed = [place(x, shape) for x in inputs]
@@ -231,9 +237,9 @@ def run(*inputs: torch.Tensor | float) -> torch.Tensor:
         num_warps=PARAMS["num_warps"],
     )
     if splits > 1:
-        block_s = triton.next_power_of_2(splits)
-        width = max(1, min(triton.next_power_of_2(lanes), 2048 // block_s))
-        combine_kernel[(triton.cdiv(lanes, width),)](parts, part_index, y, y, lanes, splits, divide, kind, block_s, width, num_warps=4)
+        block_s = 1 << (splits - 1).bit_length()
+        width = max(1, min(1 << (lanes - 1).bit_length(), 2048 // block_s))
+        combine_kernel[(-(-lanes // width),)](parts, part_index, y, y, lanes, splits, divide, kind, block_s, width, num_warps=4)
     return y
 
 

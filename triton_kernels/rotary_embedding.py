@@ -48,9 +48,9 @@ def run(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     half = d // 2
     step, apart = (1, half) if SHAPE["style"] == "half" else (2, 1)
     y = torch.empty_like(x)
-    block_s = min(PARAMS["block_s"], triton.next_power_of_2(s))
-    rotary_kernel[(triton.cdiv(s, block_s) * (x.numel() // (s * d)),)](
-        x, cos, sin, y, s, half, cos.shape[-1], step, apart, x.numel() > 2**31 - 2**20, block_s, triton.next_power_of_2(half),
+    block_s = min(PARAMS["block_s"], 1 << (s - 1).bit_length())
+    rotary_kernel[(-(-s // block_s) * (x.numel() // (s * d)),)](
+        x, cos, sin, y, s, half, cos.shape[-1], step, apart, x.numel() > 2**31 - 2**20, block_s, 1 << (half - 1).bit_length(),
         num_warps=PARAMS["num_warps"],
     )
     return y

@@ -77,11 +77,11 @@ def run(x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
     y = torch.empty_like(x)
     if x.numel() == 0:
         return y
-    columns = triton.next_power_of_2(n)
+    columns = 1 << (n - 1).bit_length()
     auto = 32 if inner > 1 else max(1, min(16, 2048 // columns))
-    block_l = min(PARAMS["lanes"] or auto, PARAMS["tile"], triton.next_power_of_2(inner if inner > 1 else outer))
+    block_l = min(PARAMS["lanes"] or auto, PARAMS["tile"], 1 << ((inner if inner > 1 else outer) - 1).bit_length())
     block_n = min(PARAMS["tile"] // block_l, columns)
-    tiles = triton.cdiv(outer, block_l) if inner == 1 else outer * triton.cdiv(inner, block_l)
+    tiles = -(-outer // block_l) if inner == 1 else outer * -(-inner // block_l)
     shift = 0 if not SHAPE["exclusive"] else -1 if SHAPE["reverse"] else 1
     scan_kernel[(tiles,)](
         x, x if mask is None else mask.expand(x.shape).contiguous(), y, outer * inner, n, inner, SHAPE["kind"] == "prod",

@@ -134,8 +134,8 @@ def team_kernel(
 def run_in_teams(x: torch.Tensor, y: torch.Tensor, rows: int, n: int) -> bool:
     """Launch `team_kernel` where PARAMS say so and a row's team finds room on the device; whether that was done."""
     tile, warps = PARAMS["tile"], PARAMS["num_warps"]
-    team = triton.cdiv(n, tile)
-    if not PARAMS["team"] or team < 2 or not isinstance(team_kernel, triton.JITFunction):  # the interpreter runs one after the other
+    team = -(-n // tile)
+    if not PARAMS["team"] or team < 2 or triton.knobs.runtime.interpret:  # one program after the other
         return False
     device = torch.cuda.get_device_properties(x.device)
     held = min(PARAMS["team"], device.max_threads_per_multi_processor // (32 * warps))  # programs by one processor
@@ -145,7 +145,7 @@ def run_in_teams(x: torch.Tensor, y: torch.Tensor, rows: int, n: int) -> bool:
     tops, totals = torch.empty(2, teams * 2 * team, dtype=torch.float32, device=x.device)
     arrived = torch.zeros(teams, dtype=torch.int32, device=x.device)
     team_kernel[(teams * team,)](
-        x, y, tops, totals, arrived, rows, n, SHAPE["log"], team, teams, x.numel() > 2**31 - 2**20, triton.next_power_of_2(team), tile,
+        x, y, tops, totals, arrived, rows, n, SHAPE["log"], team, teams, x.numel() > 2**31 - 2**20, 1 << (team - 1).bit_length(), tile,
         num_warps=warps, launch_cooperative_grid=True, maxnreg=min(255, 65536 // (held * warps * 32)),
     )
     return True
@@ -159,11 +159,11 @@ def run(x: torch.Tensor) -> torch.Tensor:
     y = torch.empty_like(x)
     if x.numel() == 0 or (inner == 1 and run_in_teams(x, y, outer, n)):
         return y
-    columns = triton.next_power_of_2(n)
+    columns = 1 << (n - 1).bit_length()
     auto = min(128, PARAMS["tile"]) if inner > 1 else max(1, min(16, 2048 // columns))
-    block_l = min(PARAMS["lanes"] or auto, PARAMS["tile"], triton.next_power_of_2(inner if inner > 1 else outer))
+    block_l = min(PARAMS["lanes"] or auto, PARAMS["tile"], 1 << ((inner if inner > 1 else outer) - 1).bit_length())
     block_n = min(PARAMS["tile"] // block_l, columns)
-    tiles = triton.cdiv(outer, block_l) if inner == 1 else outer * triton.cdiv(inner, block_l)
+    tiles = -(-outer // block_l) if inner == 1 else outer * -(-inner // block_l)
     softmax_kernel[(tiles,)](
         x, y, outer * inner, n, inner, SHAPE["log"], x.numel() > 2**31 - 2**20, block_l, block_n, num_warps=PARAMS["num_warps"]
     )

@@ -54,13 +54,13 @@ def run(anchor: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor) ->
     rows, n = anchor.shape
     losses = torch.empty(rows, dtype=torch.float32, device=anchor.device)
     y = torch.empty((), dtype=anchor.dtype, device=anchor.device)
-    columns = triton.next_power_of_2(n)
-    block_l = min(PARAMS["lanes"] or max(1, min(8, 1024 // columns)), PARAMS["tile"], triton.next_power_of_2(rows))
-    rows_kernel[(triton.cdiv(rows, block_l),)](
+    columns = 1 << (n - 1).bit_length()
+    block_l = min(PARAMS["lanes"] or max(1, min(8, 1024 // columns)), PARAMS["tile"], 1 << (rows - 1).bit_length())
+    rows_kernel[(-(-rows // block_l),)](
         anchor, positive, negative, losses, rows, n, SHAPE["margin"], SHAPE["eps"], anchor.numel() > 2**31 - 2**20, block_l,
         min(PARAMS["tile"] // block_l, columns), num_warps=PARAMS["num_warps"],
     )
-    mean_kernel[(1,)](losses, y, rows, min(4096, triton.next_power_of_2(rows)), num_warps=16)
+    mean_kernel[(1,)](losses, y, rows, min(4096, 1 << (rows - 1).bit_length()), num_warps=16)
     return y
 
 

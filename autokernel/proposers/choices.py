@@ -28,7 +28,7 @@ WORTH_SPLITTING = 300  # M * N / (M + N): products for each element of A and B t
 def first_choices(match: Match, params: Choice, backend: str) -> tuple[Choice, ...]:
     """Whole sets of parameters, the likeliest first, each different; `params` are the starter's own."""
     makers = {"conv": convolution, "matmul": matmul, "softmax": softmax, "layernorm": layernorm, "groupnorm": groupnorm,
-              "norm_scale": norm_scale, "pooling": windows, "depthwise_conv": windows}
+              "norm_scale": norm_scale, "reduce": reduction, "pooling": windows, "depthwise_conv": windows}
     maker = makers.get(match.op) if backend == "triton" else None
     changes = maker(match) if maker is not None else [{}]
     made = [{**params, **{k: v for k, v in change.items() if k in params}} for change in changes]
@@ -89,6 +89,15 @@ def groupnorm(match: Match) -> list[Choice]:
         return [{"tile": 16384, "num_warps": 16}, {}]
     planes = x.shape[1] // match.shape["groups"] if match.shape["kind"] == "group" else 1
     return [*shared(planes * numel(x.shape[2:])), {}]
+
+
+def reduction(match: Match) -> list[Choice]:
+    """Larger tiles for the largest and the least element, which cost more than an addition; long rows cut where they are many."""
+    if match.shape["kind"] not in ("sum", "mean"):
+        return [{"tile": 8192}, {}]
+    rows, last = numel(match.space[:-1]), match.space[-1]
+    long = match.shape["dim"] == len(match.space) - 1 and rows >= PROCESSORS and last >= 65536
+    return [{"tile": 2048, "splits": 4}, {}] if long else [{}]
 
 
 def norm_scale(match: Match) -> list[Choice]:

@@ -12,6 +12,7 @@ from typing import Any
 from autokernel.proposers.emit import Reference, model_class, module_head, module_text
 from autokernel.proposers.fill import call_text, pieces
 from autokernel.proposers.hooks_triton import functions_for
+from autokernel.proposers.launches import with_direct_launches
 from autokernel.proposers.plan import Plan, Stage
 from autokernel.proposers.starters import Starter
 from autokernel.proposers.triton_rows import needs_words, rows_text
@@ -64,7 +65,7 @@ def compose(plan: Plan, starts: Sequence[Starter | None], ref: Reference, params
     whole = doc if len(doc) <= WIDTH else doc.replace("; ", ";\n")
     brief = doc if len(doc) <= WIDTH else f"Stages: {', '.join(names)}."
     model = model_class(ref, last, brief, None, lines)
-    return module_text([module_head(whole, imports, literals, before), *_once(helpers), *bodies, model])
+    return with_direct_launches(module_text([module_head(whole, imports, literals, before), *_once(helpers), *bodies, model]))
 
 
 def _facts(plan: Plan, stage: Stage, start: Starter | None, params: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from autokernel.proposers.emit import Reference, leaf_text, model_class, module_
 from autokernel.proposers.graph import Graph, Unmatchable, Value
 from autokernel.proposers.hooks_cuda import chain_text
 from autokernel.proposers.hooks_triton import functions_used, hook_text
+from autokernel.proposers.launches import with_direct_launches
 from autokernel.proposers.match import Match
 from autokernel.proposers.program import Leaf
 from autokernel.proposers.starters import Starter
@@ -54,7 +55,7 @@ def fill(start: Starter, match: Match, graph: Graph, ref: Reference, params: Map
     before = [line for line in ref.before.split("\n") if line and line not in start.text]
     literals = {**({"SHAPE": dict(match.shape)} if start.shape else {}), "PARAMS": dict(params)}
     head = module_head(doc, made.imports, literals, before)
-    return module_text([head, made.helpers, *made.rest, model_class(ref, call_text(match, graph, ref), doc)])
+    return with_direct_launches(module_text([head, made.helpers, *made.rest, model_class(ref, call_text(match, graph, ref), doc)]))
 
 
 def call_text(match: Match, graph: Graph, ref: Reference, function: str = "run") -> str:

@@ -153,7 +153,7 @@ class _Text:
         """Nothing is reduced: a tile a program."""
         body = [*self.head(column="tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]"), *self.result([])]
         sizes = ["BLOCK_L: tl.constexpr", "BLOCK_N: tl.constexpr"]
-        grid = f"(triton.cdiv({self.words.rows}, lanes), triton.cdiv({self.words.columns}, block))"
+        grid = f"(-(-{self.words.rows} // lanes), -(-{self.words.columns} // block))"
         run = self.launch([f"{self.name}_kernel[{grid}]({', '.join([*self.takes, 'y', 'lanes', 'block'])}, {self.warps})"],
                           f"One pass over {self.words.rows * self.words.columns} elements; {_shape(self.program)}.")
         return "\n\n\n".join([self.kernel("kernel", [*self.takes, "y", *sizes], "One tile of the result.", body), run])
@@ -169,7 +169,7 @@ class _Text:
         sizes = ["BLOCK_L: tl.constexpr", "BLOCK_N: tl.constexpr"]
         arguments = ", ".join([*self.takes, "y", "lanes", "block"])
         launch = [f"assert block >= {words.columns}  # this text holds whole rows",
-                  f"{self.name}_kernel[(triton.cdiv({words.rows}, lanes),)]({arguments}, {self.warps})"]
+                  f"{self.name}_kernel[(-(-{words.rows} // lanes),)]({arguments}, {self.warps})"]
         kernel = self.kernel("kernel", [*self.takes, "y", *sizes], "BLOCK_L whole rows, read once.", body)
         return "\n\n\n".join([kernel, self.launch(launch, f"{self.shape}, each in one tile; {_shape(self.program)}.")])
 
@@ -222,7 +222,7 @@ class _Text:
             body += [f"for start in range(0, {words.columns}, BLOCK_N):", *("    " + line for line in inside)]
         sizes = ["BLOCK_L: tl.constexpr", "BLOCK_N: tl.constexpr"]
         arguments = ", ".join([*self.takes, "y", "lanes", "block"])
-        launch = [f"{self.name}_kernel[(triton.cdiv({words.rows}, lanes),)]({arguments}, {self.warps})"]
+        launch = [f"{self.name}_kernel[(-(-{words.rows} // lanes),)]({arguments}, {self.warps})"]
         doc = f"BLOCK_L rows, walked in {len(words.levels)} passes and a last one."
         kernel = self.kernel("kernel", [*self.takes, "y", *sizes], doc, body)
         return "\n\n\n".join([kernel, self.launch(launch, f"{self.shape}, walked in tiles; {_shape(self.program)}.")])
@@ -238,8 +238,8 @@ class _Text:
     def split(self) -> str:
         """Each pass by (row tile, split) programs, their parts joined by a small kernel."""
         words, kernels = self.words, list[str]()
-        launch = [f'splits = {self.params}["splits"]', f"chunk = triton.cdiv(triton.cdiv({words.columns}, splits), block) * block",
-                  f"splits = triton.cdiv({words.columns}, chunk)", f"tiles = triton.cdiv({words.rows}, lanes)",
+        launch = [f'splits = {self.params}["splits"]', f"chunk = -(-{words.columns} // splits // block) * block",
+                  f"splits = -(-{words.columns} // chunk)", f"tiles = -(-{words.rows} // lanes)",
                   f"parts = torch.empty({2 * max(map(len, words.levels))} * splits * {words.rows}, dtype=torch.float32, device=y.device)",
                   f"stats = torch.empty({len(self.program.stats)} * {words.rows}, dtype=torch.float32, device=y.device)"]
         sizes = ["SPLITS: tl.constexpr", "CHUNK: tl.constexpr", "BLOCK_L: tl.constexpr", "BLOCK_N: tl.constexpr"]
@@ -257,16 +257,16 @@ class _Text:
                           f"splits, chunk, lanes, block, {self.warps})")
             last = level == len(words.levels) - 1 and self.program.kind == "row"
             kernels.append(self.join(level, stats, done, last))
-            narrow = f"min({power_of_2(words.rows)}, max(1, 2048 // triton.next_power_of_2(splits)))"
-            arguments = ", ".join([*self.takes, "parts", "stats", "y", "splits", "chunk", "narrow", "triton.next_power_of_2(splits)"])
+            narrow = f"min({power_of_2(words.rows)}, max(1, 2048 // (1 << (splits - 1).bit_length())))"
+            arguments = ", ".join([*self.takes, "parts", "stats", "y", "splits", "chunk", "narrow", "1 << (splits - 1).bit_length()"])
             launch += [f"narrow = {narrow}",
-                       f"{self.name}_join{level}[(triton.cdiv({words.rows}, narrow),)]({arguments}, num_warps=4)"]
+                       f"{self.name}_join{level}[(-(-{words.rows} // narrow),)]({arguments}, num_warps=4)"]
             done += stats
         if self.program.kind == "full":
             head = self.head(column="tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]")
             body = [*head, *self.known_stats(done), *self.result([])]
             kernels.append(self.kernel("last", [*self.takes, "stats", "y", *sizes[2:]], "One tile of the result.", body))
-            launch.append(f"{self.name}_last[(tiles, triton.cdiv({words.columns}, block))]({', '.join([*self.takes, 'stats', 'y'])}, "
+            launch.append(f"{self.name}_last[(tiles, -(-{words.columns} // block))]({', '.join([*self.takes, 'stats', 'y'])}, "
                           f"lanes, block, {self.warps})")
         return "\n\n\n".join([*kernels, self.launch(launch, f"{self.shape}, split over programs; {_shape(self.program)}.")])
 

@@ -45,7 +45,9 @@ def test_half_precision_needs_no_parts() -> None:
     assert {c["prepare"] for c in product((4096, 4096), (4096, 4096), "float16")} == {"pad"}
 
 
-@pytest.mark.parametrize(("columns", "tiles"), [(4096, [8192]), (50257, [16384, 65536, 8192]), (393216, [16384, 8192, 32768, 16384])])
+@pytest.mark.parametrize(("columns", "tiles"), [
+    (4096, [8192]), (50257, [8192, 16384, 65536, 8192]), (393216, [8192, 16384, 8192, 32768, 16384]),
+])
 def test_softmax_takes_a_row_in_one_tile_where_it_fits(columns: int, tiles: list[int]) -> None:
     found = choices("softmax", {"dim": 1, "log": False}, (64, columns), (64, columns))
     assert [c["tile"] for c in found] == tiles
@@ -72,3 +74,13 @@ def test_every_first_choice_is_in_the_space() -> None:
 def test_rows_that_no_program_can_hold_are_shared_first(name: str, shape: dict[str, Any], size: tuple[int, ...], team: int) -> None:
     found = choices(name, shape, size, size)
     assert found[0]["team"] == team and found[-1] == dict(starter("triton", name).params)
+
+
+@pytest.mark.parametrize(("kind", "dim", "space", "first"), [
+    ("sum", 1, (128, 4096, 4095), {}), ("max", 1, (128, 4096, 4095), {"tile": 8192}), ("argmin", None, (64, 64), {"tile": 8192}),
+    ("sum", 1, (2048, 1048576), {"tile": 2048, "splits": 4}), ("mean", 1, (16, 1048576), {}), ("sum", None, (2048, 1048576), {}),
+])
+def test_a_reductions_first_choice(kind: str, dim: int | None, space: tuple[int, ...], first: dict[str, int]) -> None:
+    found = starter("triton", "reduce")
+    made = first_choices(Match("reduce", {**found.shape, "kind": kind, "dim": dim}, (), (), "", {}, space), found.params, "triton")
+    assert made[0] == {**found.params, **first} and made[-1] == dict(found.params)
