@@ -46,3 +46,20 @@ def test_a_set_that_is_not_pooled_has_its_inputs_until_it_was_called_with(monkey
     made = bench.judged("scaled", 0, keep=False)
     assert made.inputs is not None and not bench.sets
     assert torch.equal(made.inputs[0], bench.code.draw_kind("scaled", made.seed)[0])
+
+
+EXACT = PROBLEM.replace("torch.relu(x).sum(1)", "x[0, :SIZE] * 0.0 + 0.75")
+
+
+@pytest.mark.parametrize(("size", "ulps", "share", "right"), [
+    (1, 3, 1.0, True), (1, 8, 1.0, False), (1000, 3, 1.0, False), (1000, 1, 1.0, False), (1000, 3, 0.01, True),
+])
+def test_few_numbers_may_each_be_off_by_what_an_element_may_where_eager_is_exact(size: int, ulps: int, share: float, right: bool) -> None:
+    bench = Bench(EXACT.replace("SIZE", str(size)), "L1/1", 1, NUMBERS | {"pool_bytes": 1 << 20}, torch.device("cpu"))
+    made = bench.judged("own", 0)
+    assert bench.oracle.errors["own"].rms == [0.0] and torch.equal(made.outputs[0], torch.full((size,), 0.75))
+    answer = made.outputs[0].clone()
+    answer[:max(1, int(size * share))] += ulps * 2.0 ** -24  # an ulp of 0.75
+    assert bench.judge(made, 0, answer).within is right
+    fresh = module.judge_fresh(bench.fresh([made.outputs[0]])[0], answer)
+    assert fresh.within is right

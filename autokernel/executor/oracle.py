@@ -227,11 +227,12 @@ class Oracle:
         self.errors[made.kind] = now
 
     def bound(self, kind: str, index: int, change: Tensor | None, times: float, ulps: float, rms_times: float,
-              scale_rms: float) -> compare.Bound:
+              output: Tensor) -> compare.Bound:
         """The limits for output `index` on inputs of `kind`. With `change` the per-element ones of a judged set; without, one number
-        for fresh draws, widened by eager's own error, since those compare with eager."""
+        for fresh draws, widened by eager's own error, since those compare with eager. `output`: eager's."""
         seen = self.errors[kind]
-        floor = 2.0 ** -24 * scale_rms  # half an ulp of a typical element: eager may be exact by luck
+        # eager may be exact by luck: half an ulp of a typical element, and where there are few of them what each alone is allowed
+        floor = 2.0 ** -24 * output_rms(output) * (1.0 + 2.0 * ulps / math.sqrt(max(output.numel(), 1)))
         rms = rms_times * max(seen.rms[index], seen.change_rms[index]) + floor
         if change is not None:
             return compare.Bound(seen.largest[index], change, times, ulps, rms)

@@ -84,3 +84,27 @@ def test_a_reductions_first_choice(kind: str, dim: int | None, space: tuple[int,
     found = starter("triton", "reduce")
     made = first_choices(Match("reduce", {**found.shape, "kind": kind, "dim": dim}, (), (), "", {}, space), found.params, "triton")
     assert made[0] == {**found.params, **first} and made[-1] == dict(found.params)
+
+
+@pytest.mark.parametrize(("kernel", "more", "precisions"), [
+    ((96, 64, 3, 3), {}, ["tf32", "tf32x3", "tf32"]),  # the library uses TF32
+    ((96, 3, 11, 11), {}, ["tf32", "tf32x3"]),
+    ((96, 256, 3, 3), {}, ["tf32", "bf16x3", "tf32"]),
+    ((64, 8, 3, 3), {}, ["tf32x3", "tf32"]),  # it does not: 72 products
+    ((64, 3, 3, 5, 7), {}, ["tf32x3", "tf32"]),  # nor with three channels in 3D
+    ((32, 64, 3, 3, 3), {"transposed": True}, ["tf32", "tf32x3", "tf32"]),
+    ((32, 8, 3, 3, 3), {"transposed": True, "groups": 4}, ["tf32x3", "tf32"]),
+])
+def test_a_convolutions_first_choice_is_as_exact_as_the_librarys(kernel: tuple[int, ...], more: dict[str, Any], precisions: list[str]) -> None:
+    groups, transposed = more.get("groups", 1), more.get("transposed", False)
+    channels = kernel[0] if transposed else kernel[1] * groups
+    x = (2, channels, *([16] * (len(kernel) - 2)))
+    found = choices("conv", {"across": False, "pool": None, "groups": 1, **more}, (2, 4, 8, 8), x, kernel)
+    assert [c["precision"] for c in found] == precisions
+    space = starter("triton", "conv").space
+    assert all(value in space[key] for choice in found for key, value in choice.items())
+
+
+@pytest.mark.parametrize(("size", "first"), [((32, 32, 512, 1024), "bf16x6"), ((1, 8, 4096, 2048), "bf16x3")])
+def test_attentions_first_choice_follows_its_sums(size: tuple[int, ...], first: str) -> None:
+    assert choices("flash_attention", {}, size, size, size, size)[0]["precision"] == first
