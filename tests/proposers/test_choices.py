@@ -95,7 +95,7 @@ def test_a_reductions_first_choice(kind: str, dim: int | None, space: tuple[int,
     ((32, 64, 3, 3, 3), {"transposed": True}, ["tf32", "tf32x3", "tf32"]),
     ((32, 8, 3, 3, 3), {"transposed": True, "groups": 4}, ["tf32x3", "tf32"]),
 ])
-def test_a_convolutions_first_choice_is_as_exact_as_the_librarys(kernel: tuple[int, ...], more: dict[str, Any], precisions: list[str]) -> None:
+def test_a_convolution_begins_as_exact_as_the_library(kernel: tuple[int, ...], more: dict[str, Any], precisions: list[str]) -> None:
     groups, transposed = more.get("groups", 1), more.get("transposed", False)
     channels = kernel[0] if transposed else kernel[1] * groups
     x = (2, channels, *([16] * (len(kernel) - 2)))

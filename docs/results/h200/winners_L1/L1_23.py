@@ -1,21 +1,22 @@
-# L1/23 23_Softmax: 1.277x eager (1.197 to 1.397); 1.034x compile (1.008 to 1.058)
-# Rules strict/2, precision ieee-grade, candidate a2d7e13bda8768a71f6ab1c282d6eda76b421d0ba2f4d7be58b4db9bccd6939b
+# L1/23 23_Softmax: 1.351x eager (1.299 to 1.454); 1.079x compile (1.023 to 1.159)
+# Rules strict/4, precision ieee-grade, candidate ace00e4e06c93f3294ce48f6048380fbd6dfdac11116f5b16d284afc40ece8ba
 # Machine: capability 9.0, cpus 16, cuda 13.0, device cuda:0 NVIDIA H200, device_name NVIDIA H200, driver 580.159.04, freeze group, l2_bytes 62914560, memory_bytes 150109880320, python 3.12.3, sandbox namespaces, hiding, seccomp, groups, limits; no group for memory, pids, cpuset (no control group hands it down to this process), threads 16, torch 2.11.0+cu130, triton 3.6.0
-# Judged 2026-11-30T05:32:59+00:00 by AutoKernel 0.1.0. Repeat with:
-#   autokernel kb eval L1/23 runs/L1-h200-a/winners/L1_23.py --source kernelbench/data
+# Judged 2026-12-01T11:04:52+00:00 by AutoKernel 0.1.0. Repeat with:
+#   autokernel kb eval L1/23 runs/L1-h200-d/winners/L1_23.py --source kernelbench/data
 
 """Online softmax, each row read as rarely as it fits."""
 
 from __future__ import annotations
 
 import math
+
 import torch
 import triton
 import triton.language as tl
 from torch import nn
 
 SHAPE = {'dim': 1, 'log': False}
-PARAMS = {'tile': 8192, 'lanes': 0, 'num_warps': 8}
+PARAMS = {'tile': 8192, 'lanes': 0, 'team': 4, 'num_warps': 8}
 
 
 @triton.jit
@@ -59,7 +60,7 @@ def softmax_kernel(
         tl.store(y + offsets, r.to(y.dtype.element_ty), mask=mask)
     else:
         # every element of the tile keeps its own running maximum and sum: no exchange between threads until the row's end
-        top = tl.full([BLOCK_L, BLOCK_N], -3.0e38, tl.float32)
+        top = tl.full([BLOCK_L, BLOCK_N], -3.4028234663852886e38, tl.float32)
         part = tl.zeros([BLOCK_L, BLOCK_N], tl.float32)
         for start in range(0, N, BLOCK_N):
             n = start + tl.arange(0, BLOCK_N)
@@ -85,13 +86,72 @@ def softmax_kernel(
             tl.store(y + offsets, r.to(y.dtype.element_ty), mask=mask, eviction_policy="evict_first")
 
 
+@triton.jit
+def meet(arrived, TEAM: tl.constexpr):
+    """Wait until all TEAM programs of a team have come here as often as this one; what they stored before can be read then."""
+    tl.debug_barrier()
+    seen = tl.atomic_add(arrived, 1, sem="acq_rel") + 1
+    all_here = (seen + TEAM - 1) // TEAM * TEAM
+    while seen < all_here:
+        seen = tl.atomic_add(arrived, 0, sem="acquire")
+    tl.debug_barrier()
+
+
+@triton.jit
+def team_kernel(
+    x, y, tops, totals, arrived, ROWS: tl.constexpr, N: tl.constexpr, LOG: tl.constexpr, TEAM: tl.constexpr, TEAMS: tl.constexpr,
+    WIDE: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_N: tl.constexpr,
+):
+    """Every TEAMS-th row, BLOCK_N elements of it, in registers from the read to the write; all programs run at the same time."""
+    team = tl.program_id(0) // TEAM
+    member = tl.program_id(0) % TEAM
+    t = tl.arange(0, BLOCK_T)
+    n = member * BLOCK_N + tl.arange(0, BLOCK_N)
+    for row in range(team, ROWS, TEAMS):
+        base = row.to(tl.int64) * N if WIDE else row * N
+        v = tl.load(x + base + n, mask=n < N, other=float("-inf"), eviction_policy="evict_first").to(tl.float32)
+        top = tl.maximum(tl.max(v, 0), -3.4028234663852886e38)  # the least float32, so that a row of -inf alone takes nothing from itself
+        v = v - top
+        e = power(v)
+        # two sets of slots by turns: who is a row ahead writes into the one that nobody reads any more
+        slots = (team * 2 + (row // TEAMS) % 2) * TEAM
+        tl.store(tops + slots + member, top)
+        tl.store(totals + slots + member, tl.sum(e, 0))
+        meet(arrived + team, TEAM)
+        others = tl.load(tops + slots + t, mask=t < TEAM, other=-3.4028234663852886e38, cache_modifier=".cg")
+        peak = tl.max(others, 0)
+        total = tl.sum(tl.load(totals + slots + t, mask=t < TEAM, other=0.0, cache_modifier=".cg") * power(others - peak), 0)
+        r = v + (top - peak - tl.log(total)) if LOG else e * (power(top - peak) / total)
+        tl.store(y + base + n, r.to(y.dtype.element_ty), mask=n < N, eviction_policy="evict_first")
+
+
+def run_in_teams(x: torch.Tensor, y: torch.Tensor, rows: int, n: int) -> bool:
+    """Launch `team_kernel` where PARAMS say so and a row's team finds room on the device; whether that was done."""
+    tile, warps = PARAMS["tile"], PARAMS["num_warps"]
+    team = triton.cdiv(n, tile)
+    if not PARAMS["team"] or team < 2 or not isinstance(team_kernel, triton.JITFunction):  # the interpreter runs one after the other
+        return False
+    device = torch.cuda.get_device_properties(x.device)
+    held = min(PARAMS["team"], device.max_threads_per_multi_processor // (32 * warps))  # programs by one processor
+    teams = min(rows, held * device.multi_processor_count // team)
+    if teams == 0:
+        return False
+    tops, totals = torch.empty(2, teams * 2 * team, dtype=torch.float32, device=x.device)
+    arrived = torch.zeros(teams, dtype=torch.int32, device=x.device)
+    team_kernel[(teams * team,)](
+        x, y, tops, totals, arrived, rows, n, SHAPE["log"], team, teams, x.numel() > 2**31 - 2**20, triton.next_power_of_2(team), tile,
+        num_warps=warps, launch_cooperative_grid=True, maxnreg=min(255, 65536 // (held * warps * 32)),
+    )
+    return True
+
+
 def run(x: torch.Tensor) -> torch.Tensor:
     """softmax (SHAPE["log"]: log_softmax) of `x` over SHAPE["dim"]; same shape and dtype, computed in float32."""
     x = x.contiguous()
     dim = SHAPE["dim"] % x.dim()
     outer, n, inner = math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :])
     y = torch.empty_like(x)
-    if x.numel() == 0:
+    if x.numel() == 0 or (inner == 1 and run_in_teams(x, y, outer, n)):
         return y
     columns = triton.next_power_of_2(n)
     auto = min(128, PARAMS["tile"]) if inner > 1 else max(1, min(16, 2048 // columns))

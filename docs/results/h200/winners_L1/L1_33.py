@@ -1,22 +1,22 @@
-# L1/33 33_BatchNorm: 2.072x eager (1.892 to 2.439); 0.8158x compile (0.7161 to 0.9412)
-# Rules strict/2, precision ieee-grade, candidate 6f2fd39a4a2b4a51b9141d94168472cc4992673b41d55c1a6085d359ca92c5b9
+# L1/33 33_BatchNorm: 2.214x eager (2.111 to 25.41); 0.908x compile (0.8838 to 1)
+# Rules strict/4, precision ieee-grade, candidate ebd05079c8d325131658cca4d9604599b319cf7cdabde9130798cb323a506ec7
 # Machine: capability 9.0, cpus 16, cuda 13.0, device cuda:0 NVIDIA H200, device_name NVIDIA H200, driver 580.159.04, freeze group, l2_bytes 62914560, memory_bytes 150109880320, python 3.12.3, sandbox namespaces, hiding, seccomp, groups, limits; no group for memory, pids, cpuset (no control group hands it down to this process), threads 16, torch 2.11.0+cu130, triton 3.6.0
-# Judged 2026-11-30T05:34:44+00:00 by AutoKernel 0.1.0. Repeat with:
-#   autokernel kb eval L1/33 runs/L1-h200-a/winners/L1_33.py --source kernelbench/data
+# Judged 2026-12-01T11:05:25+00:00 by AutoKernel 0.1.0. Repeat with:
+#   autokernel kb eval L1/33 runs/L1-h200-d/winners/L1_33.py --source kernelbench/data
 
 """Batch norm with the batch's statistics, split over programs."""
 
 from __future__ import annotations
 
 import math
+
 import torch
 import triton
 import triton.language as tl
 from torch import nn
-import torch.nn as nn
 
 SHAPE = {'kind': 'batch', 'groups': 1, 'eps': 1e-05, 'momentum': 0.1}
-PARAMS = {'tile': 8192, 'num_warps': 8}
+PARAMS = {'tile': 16384, 'team': 0, 'num_warps': 16}
 
 
 @triton.jit
@@ -126,6 +126,74 @@ def apply_kernel(
     tl.store(y + offsets, v.to(y.dtype.element_ty), mask=mask, eviction_policy="evict_first")
 
 
+@triton.jit
+def meet(arrived, TEAM: tl.constexpr):
+    """Wait until all TEAM programs of a team have come here as often as this one; what they stored before can be read then."""
+    tl.debug_barrier()
+    seen = tl.atomic_add(arrived, 1, sem="acq_rel") + 1
+    all_here = (seen + TEAM - 1) // TEAM * TEAM
+    while seen < all_here:
+        seen = tl.atomic_add(arrived, 0, sem="acquire")
+    tl.debug_barrier()
+
+
+@triton.jit
+def team_kernel(
+    x, w, b, y, means, squares, arrived, ROWS: tl.constexpr, N: tl.constexpr, GROUPS: tl.constexpr, CHANNELS: tl.constexpr,
+    PLANE: tl.constexpr, EPS: tl.constexpr, WEIGHT: tl.constexpr, BIAS: tl.constexpr,
+    TEAM: tl.constexpr, TEAMS: tl.constexpr, WIDE: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_N: tl.constexpr,
+):
+    """Every TEAMS-th group, BLOCK_N elements of it, in registers from the read to the write; all programs run at the same time."""
+    team = tl.program_id(0) // TEAM
+    member = tl.program_id(0) % TEAM
+    t = tl.arange(0, BLOCK_T)
+    n = member * BLOCK_N + tl.arange(0, BLOCK_N)
+    for row in range(team, ROWS, TEAMS):
+        base = row.to(tl.int64) * N if WIDE else row * N
+        v = tl.load(x + base + n, mask=n < N, other=0.0, eviction_policy="evict_first").to(tl.float32)
+        mean = tl.sum(v, 0) / tl.minimum(N - member * BLOCK_N, BLOCK_N)
+        away = tl.where(n < N, v - mean, 0.0)
+        # two sets of slots by turns: who is a row ahead writes into the one that nobody reads any more
+        slots = (team * 2 + (row // TEAMS) % 2) * TEAM
+        tl.store(means + slots + member, mean)
+        tl.store(squares + slots + member, tl.sum(away * away, 0))
+        meet(arrived + team, TEAM)
+        count = tl.minimum(N - t * BLOCK_N, BLOCK_N).to(tl.float32)
+        others = tl.load(means + slots + t, mask=t < TEAM, other=0.0, cache_modifier=".cg")
+        center = tl.sum(tl.where(t < TEAM, others * count, 0.0), 0) / N
+        spread = tl.load(squares + slots + t, mask=t < TEAM, other=0.0, cache_modifier=".cg")
+        square = tl.sum(tl.where(t < TEAM, spread + count * (others - center) * (others - center), 0.0), 0)
+        r = (v - center) * (1.0 / tl.sqrt_rn(square / N + EPS))
+        first = (row % GROUPS) * CHANNELS
+        # a tile inside one channel needs one weight
+        channel = first + (member * BLOCK_N) // PLANE if PLANE % BLOCK_N == 0 else tl.minimum(first + n // PLANE, GROUPS * CHANNELS - 1)
+        if WEIGHT:
+            r = r * tl.load(w + channel).to(tl.float32)
+        if BIAS:
+            r = r + tl.load(b + channel).to(tl.float32)
+        tl.store(y + base + n, r.to(y.dtype.element_ty), mask=n < N, eviction_policy="evict_first")
+
+
+def run_in_teams(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, y: torch.Tensor, rows: int, n: int, of: tuple[int, int, int], has: tuple[bool, bool]) -> bool:
+    """Launch `team_kernel` where PARAMS say so and a row's team finds room on the device; whether that was done."""
+    tile, warps = PARAMS["tile"], PARAMS["num_warps"]
+    team = triton.cdiv(n, tile)
+    if not PARAMS["team"] or team < 2 or not isinstance(team_kernel, triton.JITFunction):  # the interpreter runs one after the other
+        return False
+    device = torch.cuda.get_device_properties(x.device)
+    held = min(PARAMS["team"], device.max_threads_per_multi_processor // (32 * warps))  # programs by one processor
+    teams = min(rows, held * device.multi_processor_count // team)
+    if teams == 0:
+        return False
+    means, squares = torch.empty(2, teams * 2 * team, dtype=torch.float32, device=x.device)
+    arrived = torch.zeros(teams, dtype=torch.int32, device=x.device)
+    team_kernel[(teams * team,)](
+        x, w, b, y, means, squares, arrived, rows, n, *of, SHAPE["eps"], *has, team, teams, x.numel() > 2**31 - 2**20, triton.next_power_of_2(team), tile,
+        num_warps=warps, launch_cooperative_grid=True, maxnreg=min(255, 65536 // (held * warps * 32)),
+    )
+    return True
+
+
 def run(
     x: torch.Tensor,
     weight: torch.Tensor | None = None,
@@ -154,6 +222,9 @@ def run(
         )
         return y
     planes = samples * channels
+    of = (channels // per_group, per_group, plane)
+    if not batch and run_in_teams(x, w, b, y, planes // per_group, per_group * plane, of, has):
+        return y
     block_n = min(tile, triton.next_power_of_2(plane))
     block_p = min(max(1, tile // 4 // block_n), 64, triton.next_power_of_2(planes))
     chunk = triton.cdiv(triton.cdiv(plane, max(1, min(16, 2112 // planes))), block_n) * block_n

@@ -1,23 +1,22 @@
-# L1/35 35_GroupNorm_: 1.282x eager (1.216 to 1.453); 0.7994x compile (0.7359 to 0.9787)
-# Rules strict/2, precision ieee-grade, candidate 2bcb7b51e1a23114c45c9f1abf5d248799f267362baf07a8ab292d2a8b936e2a
+# L1/35 35_GroupNorm_: 1.655x eager (1.602 to 3.189); 1.055x compile (1.03 to 1.277)
+# Rules strict/4, precision ieee-grade, candidate 3e3b39058c1284175a8ff27d0555dd96c82e54537c5c721d82e44d777cbc9772
 # Machine: capability 9.0, cpus 16, cuda 13.0, device cuda:0 NVIDIA H200, device_name NVIDIA H200, driver 580.159.04, freeze group, l2_bytes 62914560, memory_bytes 150109880320, python 3.12.3, sandbox namespaces, hiding, seccomp, groups, limits; no group for memory, pids, cpuset (no control group hands it down to this process), threads 16, torch 2.11.0+cu130, triton 3.6.0
-# Judged 2026-11-30T05:35:41+00:00 by AutoKernel 0.1.0. Repeat with:
-#   autokernel kb eval L1/35 runs/L1-h200-a/winners/L1_35.py --source kernelbench/data
+# Judged 2026-12-01T11:05:58+00:00 by AutoKernel 0.1.0. Repeat with:
+#   autokernel kb eval L1/35 runs/L1-h200-d/winners/L1_35.py --source kernelbench/data
 
 """Group norm, one contiguous group split over programs."""
 
 from __future__ import annotations
 
 import math
+
 import torch
 import triton
 import triton.language as tl
 from torch import nn
-import torch.nn as nn
-num_groups = 8
 
 SHAPE = {'kind': 'group', 'groups': 8, 'eps': 1e-05, 'momentum': 0.1}
-PARAMS = {'tile': 8192, 'num_warps': 8}
+PARAMS = {'tile': 8192, 'team': 4, 'num_warps': 8}
 
 
 @triton.jit
@@ -127,6 +126,74 @@ def apply_kernel(
     tl.store(y + offsets, v.to(y.dtype.element_ty), mask=mask, eviction_policy="evict_first")
 
 
+@triton.jit
+def meet(arrived, TEAM: tl.constexpr):
+    """Wait until all TEAM programs of a team have come here as often as this one; what they stored before can be read then."""
+    tl.debug_barrier()
+    seen = tl.atomic_add(arrived, 1, sem="acq_rel") + 1
+    all_here = (seen + TEAM - 1) // TEAM * TEAM
+    while seen < all_here:
+        seen = tl.atomic_add(arrived, 0, sem="acquire")
+    tl.debug_barrier()
+
+
+@triton.jit
+def team_kernel(
+    x, w, b, y, means, squares, arrived, ROWS: tl.constexpr, N: tl.constexpr, GROUPS: tl.constexpr, CHANNELS: tl.constexpr,
+    PLANE: tl.constexpr, EPS: tl.constexpr, WEIGHT: tl.constexpr, BIAS: tl.constexpr,
+    TEAM: tl.constexpr, TEAMS: tl.constexpr, WIDE: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_N: tl.constexpr,
+):
+    """Every TEAMS-th group, BLOCK_N elements of it, in registers from the read to the write; all programs run at the same time."""
+    team = tl.program_id(0) // TEAM
+    member = tl.program_id(0) % TEAM
+    t = tl.arange(0, BLOCK_T)
+    n = member * BLOCK_N + tl.arange(0, BLOCK_N)
+    for row in range(team, ROWS, TEAMS):
+        base = row.to(tl.int64) * N if WIDE else row * N
+        v = tl.load(x + base + n, mask=n < N, other=0.0, eviction_policy="evict_first").to(tl.float32)
+        mean = tl.sum(v, 0) / tl.minimum(N - member * BLOCK_N, BLOCK_N)
+        away = tl.where(n < N, v - mean, 0.0)
+        # two sets of slots by turns: who is a row ahead writes into the one that nobody reads any more
+        slots = (team * 2 + (row // TEAMS) % 2) * TEAM
+        tl.store(means + slots + member, mean)
+        tl.store(squares + slots + member, tl.sum(away * away, 0))
+        meet(arrived + team, TEAM)
+        count = tl.minimum(N - t * BLOCK_N, BLOCK_N).to(tl.float32)
+        others = tl.load(means + slots + t, mask=t < TEAM, other=0.0, cache_modifier=".cg")
+        center = tl.sum(tl.where(t < TEAM, others * count, 0.0), 0) / N
+        spread = tl.load(squares + slots + t, mask=t < TEAM, other=0.0, cache_modifier=".cg")
+        square = tl.sum(tl.where(t < TEAM, spread + count * (others - center) * (others - center), 0.0), 0)
+        r = (v - center) * (1.0 / tl.sqrt_rn(square / N + EPS))
+        first = (row % GROUPS) * CHANNELS
+        # a tile inside one channel needs one weight
+        channel = first + (member * BLOCK_N) // PLANE if PLANE % BLOCK_N == 0 else tl.minimum(first + n // PLANE, GROUPS * CHANNELS - 1)
+        if WEIGHT:
+            r = r * tl.load(w + channel).to(tl.float32)
+        if BIAS:
+            r = r + tl.load(b + channel).to(tl.float32)
+        tl.store(y + base + n, r.to(y.dtype.element_ty), mask=n < N, eviction_policy="evict_first")
+
+
+def run_in_teams(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, y: torch.Tensor, rows: int, n: int, of: tuple[int, int, int], has: tuple[bool, bool]) -> bool:
+    """Launch `team_kernel` where PARAMS say so and a row's team finds room on the device; whether that was done."""
+    tile, warps = PARAMS["tile"], PARAMS["num_warps"]
+    team = triton.cdiv(n, tile)
+    if not PARAMS["team"] or team < 2 or not isinstance(team_kernel, triton.JITFunction):  # the interpreter runs one after the other
+        return False
+    device = torch.cuda.get_device_properties(x.device)
+    held = min(PARAMS["team"], device.max_threads_per_multi_processor // (32 * warps))  # programs by one processor
+    teams = min(rows, held * device.multi_processor_count // team)
+    if teams == 0:
+        return False
+    means, squares = torch.empty(2, teams * 2 * team, dtype=torch.float32, device=x.device)
+    arrived = torch.zeros(teams, dtype=torch.int32, device=x.device)
+    team_kernel[(teams * team,)](
+        x, w, b, y, means, squares, arrived, rows, n, *of, SHAPE["eps"], *has, team, teams, x.numel() > 2**31 - 2**20, triton.next_power_of_2(team), tile,
+        num_warps=warps, launch_cooperative_grid=True, maxnreg=min(255, 65536 // (held * warps * 32)),
+    )
+    return True
+
+
 def run(
     x: torch.Tensor,
     weight: torch.Tensor | None = None,
@@ -155,6 +222,9 @@ def run(
         )
         return y
     planes = samples * channels
+    of = (channels // per_group, per_group, plane)
+    if not batch and run_in_teams(x, w, b, y, planes // per_group, per_group * plane, of, has):
+        return y
     block_n = min(tile, triton.next_power_of_2(plane))
     block_p = min(max(1, tile // 4 // block_n), 64, triton.next_power_of_2(planes))
     chunk = triton.cdiv(triton.cdiv(plane, max(1, min(16, 2112 // planes))), block_n) * block_n

@@ -1,21 +1,22 @@
-# L1/38 38_L1Norm_: 1.662x eager (1.614 to 1.764); 1.31x compile (1.23 to 1.341)
-# Rules strict/2, precision ieee-grade, candidate 7b9dcd0eb2a5d2fd0b1c9594f9e566d66ba40a3df3395a31d0a4b616174d6bca
+# L1/38 38_L1Norm_: 2.048x eager (1.967 to 2.263); 1.629x compile (1.559 to 1.679)
+# Rules strict/4, precision ieee-grade, candidate 53040a96cf408518b66326f0321836d9a35f05468fc4dff513581254c8fc6097
 # Machine: capability 9.0, cpus 16, cuda 13.0, device cuda:0 NVIDIA H200, device_name NVIDIA H200, driver 580.159.04, freeze group, l2_bytes 62914560, memory_bytes 150109880320, python 3.12.3, sandbox namespaces, hiding, seccomp, groups, limits; no group for memory, pids, cpuset (no control group hands it down to this process), threads 16, torch 2.11.0+cu130, triton 3.6.0
-# Judged 2026-11-30T05:59:08+00:00 by AutoKernel 0.1.0. Repeat with:
-#   autokernel kb eval L1/38 runs/L1-h200-b/winners/L1_38.py --source kernelbench/data
+# Judged 2026-12-01T11:06:12+00:00 by AutoKernel 0.1.0. Repeat with:
+#   autokernel kb eval L1/38 runs/L1-h200-d/winners/L1_38.py --source kernelbench/data
 
 """Division by the l1 norm, the norm and the scaling in one kernel where the rows fit."""
 
 from __future__ import annotations
 
 import math
+
 import torch
 import triton
 import triton.language as tl
 from torch import nn
 
 SHAPE = {'kind': 'l1', 'dim': 1, 'mean': True, 'eps': 0.0}
-PARAMS = {'tile': 8192, 'lanes': 0, 'splits': 1024, 'num_warps': 8}
+PARAMS = {'tile': 8192, 'lanes': 0, 'splits': 1024, 'team': 4, 'num_warps': 8}
 
 
 @triton.jit
@@ -106,6 +107,59 @@ def divide_kernel(
     tl.store(y + offsets, (v / norm).to(y.dtype.element_ty), mask=offsets < TOTAL, eviction_policy="evict_first")
 
 
+@triton.jit
+def meet(arrived, TEAM: tl.constexpr):
+    """Wait until all TEAM programs of a team have come here as often as this one; what they stored before can be read then."""
+    tl.debug_barrier()
+    seen = tl.atomic_add(arrived, 1, sem="acq_rel") + 1
+    all_here = (seen + TEAM - 1) // TEAM * TEAM
+    while seen < all_here:
+        seen = tl.atomic_add(arrived, 0, sem="acquire")
+    tl.debug_barrier()
+
+
+@triton.jit
+def team_kernel(
+    x, y, parts, arrived, ROWS: tl.constexpr, N: tl.constexpr, KIND: tl.constexpr, COUNT: tl.constexpr, EPS: tl.constexpr,
+    TEAM: tl.constexpr, TEAMS: tl.constexpr, WIDE: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_N: tl.constexpr,
+):
+    """Every TEAMS-th row, BLOCK_N elements of it, in registers from the read to the write; all programs run at the same time."""
+    team = tl.program_id(0) // TEAM
+    member = tl.program_id(0) % TEAM
+    t = tl.arange(0, BLOCK_T)
+    n = member * BLOCK_N + tl.arange(0, BLOCK_N)
+    for row in range(team, ROWS, TEAMS):
+        base = row.to(tl.int64) * N if WIDE else row * N
+        v = tl.load(x + base + n, mask=n < N, other=0.0, eviction_policy="evict_first").to(tl.float32)
+        # two sets of slots by turns: who is a row ahead writes into the one that nobody reads any more
+        slots = (team * 2 + (row // TEAMS) % 2) * TEAM
+        tl.store(parts + slots + member, tl.sum(term(v, KIND), 0))
+        meet(arrived + team, TEAM)
+        total = tl.sum(tl.load(parts + slots + t, mask=t < TEAM, other=0.0, cache_modifier=".cg"), 0)
+        r = v / divisor(total, KIND, COUNT, EPS)
+        tl.store(y + base + n, r.to(y.dtype.element_ty), mask=n < N, eviction_policy="evict_first")
+
+
+def run_in_teams(x: torch.Tensor, y: torch.Tensor, rows: int, n: int) -> bool:
+    """Launch `team_kernel` where PARAMS say so and a row's team finds room on the device; whether that was done."""
+    tile, warps = PARAMS["tile"], PARAMS["num_warps"]
+    team = triton.cdiv(n, tile)
+    if not PARAMS["team"] or team < 2 or not isinstance(team_kernel, triton.JITFunction):  # the interpreter runs one after the other
+        return False
+    device = torch.cuda.get_device_properties(x.device)
+    held = min(PARAMS["team"], device.max_threads_per_multi_processor // (32 * warps))  # programs by one processor
+    teams = min(rows, held * device.multi_processor_count // team)
+    if teams == 0:
+        return False
+    parts = torch.empty(teams * 2 * team, dtype=torch.float32, device=x.device)
+    arrived = torch.zeros(teams, dtype=torch.int32, device=x.device)
+    team_kernel[(teams * team,)](
+        x, y, parts, arrived, rows, n, SHAPE["kind"], n if SHAPE["mean"] else 1, SHAPE["eps"], team, teams, x.numel() > 2**31 - 2**20, triton.next_power_of_2(team), tile,
+        num_warps=warps, launch_cooperative_grid=True, maxnreg=min(255, 65536 // (held * warps * 32)),
+    )
+    return True
+
+
 def run(x: torch.Tensor) -> torch.Tensor:
     """x / max(norm, SHAPE["eps"]), the norm taken along SHAPE["dim"] or, if that is None, over the whole tensor (Frobenius).
 
@@ -132,6 +186,8 @@ def run(x: torch.Tensor) -> torch.Tensor:
         return y
     dim = SHAPE["dim"] % x.dim()
     outer, n, inner = math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :])
+    if inner == 1 and run_in_teams(x, y, outer, n):
+        return y
     columns = triton.next_power_of_2(n)
     auto = min(128, tile) if inner > 1 else max(1, min(16, 2048 // columns))
     block_l = min(PARAMS["lanes"] or auto, tile, triton.next_power_of_2(inner if inner > 1 else outer))
