@@ -130,7 +130,7 @@ def test_every_kernel_that_a_starter_launches_is_direct(name: str) -> None:
     assert launches
     for kernel, launch in launches:
         assert [ast.unparse(d) for d in kernel.decorator_list] == ["direct", "triton.jit"]
-        assert {k.arg for k in launch.keywords if k.arg} <= OPTIONS  # arguments by position, as Direct wants them
+        assert {k.arg for k in launch.keywords if k.arg} <= OPTIONS  # arguments by position, as DirectKernel wants them
         constants = [ast.unparse(a.annotation) if a.annotation else "" for a in kernel.args.args]
         assert "" in constants and constants.index("tl.constexpr") == constants.count("")  # constants last: taken as they are, all at once
 

@@ -10,7 +10,9 @@ float32's own error where sums are long; "bf16x6" where they are short), or in p
 the input so that neighbours in memory are neighbouring channels, which tensor cores read without turning them.
 """
 
+import functools
 import math
+from collections.abc import Sequence
 
 import torch
 import triton
@@ -242,31 +244,19 @@ def conv_kernel(
         tl.store(places, best.to(y.dtype.element_ty), mask=channels[:, None] & pixels[None, :])
 
 
-def three(values: list[int], fill: int) -> list[int]:
+def three(values: Sequence[int], fill: int) -> list[int]:
     """The last three dimensions' values, `fill` for those that are not there."""
     return [fill] * (3 - len(values)) + list(values)
 
 
-def packed(weight: torch.Tensor, groups: int, transposed: bool, tf32: bool) -> torch.Tensor:
-    """(output channels, taps, input channels of a group), contiguous, rounded if `tf32`: the copy is as small as the weights."""
-    flat = weight.reshape(*weight.shape[:2], -1)
-    if transposed:
-        inner, outer, taps = weight.shape[0] // groups, weight.shape[1], flat.shape[2]
-        w = flat.view(groups, inner, outer, taps).permute(0, 2, 3, 1).reshape(groups * outer, taps, inner)
-    else:
-        w = flat.transpose(1, 2)
-    w = w.contiguous()
-    return ((w.view(torch.int32) + 4096) & -8192).view(torch.float32) if tf32 else w
-
-
-def turned(x: torch.Tensor, tf32: bool) -> torch.Tensor:
-    """`x` (N, C, ...) in memory with its channels side by side, rounded if `tf32`, seen in the same shape."""
+def turned(x: torch.Tensor, samples: int, channels: int, tf32: bool) -> torch.Tensor:
+    """(samples, spots, channels) of a tensor that holds (samples, channels, spots), rounded if `tf32`."""
     x = x.contiguous()
-    n, c, spots = x.shape[0], x.shape[1], math.prod(x.shape[2:])
-    y = torch.empty(n, *x.shape[2:], c, dtype=x.dtype, device=x.device)
-    block_c, block_s = min(64, 1 << (c - 1).bit_length()), min(64, 1 << (spots - 1).bit_length())
-    turn_kernel[(n * -(-c // block_c) * -(-spots // block_s),)](x, y, c, spots, tf32, block_c, block_s, num_warps=4)
-    return y.movedim(-1, 1)
+    spots = x.numel() // (samples * channels)
+    y = torch.empty(samples, spots, channels, dtype=x.dtype, device=x.device)
+    block_c, block_s = min(64, 1 << (channels - 1).bit_length()), min(64, 1 << (spots - 1).bit_length())
+    turn_kernel[(samples * -(-channels // block_c) * -(-spots // block_s),)](x, y, channels, spots, tf32, block_c, block_s, num_warps=4)
+    return y
 
 
 def placed(extras: tuple[torch.Tensor | float, ...], shape: list[int], y: torch.Tensor) -> tuple[list[torch.Tensor | float], list[int]]:
@@ -285,23 +275,12 @@ def placed(extras: tuple[torch.Tensor | float, ...], shape: list[int], y: torch.
     return lent, steps
 
 
-def run(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, *extras: torch.Tensor | float
-) -> torch.Tensor:
-    """finish(pool(chain(convolution(x, weight) + bias))): `x` (N, C, ...) with one to three further dimensions, `weight` as torch has it.
-
-    `extras` are up to three numbers or tensors that broadcast to the result. Gives (N, channels, ...) in `x`'s dtype.
-    """
-    transposed, groups, exact = SHAPE["transposed"], SHAPE["groups"], x.device.type == "cpu"  # the interpreter knows plain float32 alone
-    dims, kind = x.dim() - 2, x.dtype
-    tf32 = PARAMS["precision"] == "tf32" and kind == torch.float32 and not exact
-    last = PARAMS["layout"] == "channels last"
-    w = packed(weight, groups, transposed, tf32)
-    x = turned(x, tf32) if last else x
-    if exact:
-        x, w = x.float(), w.float()
-    n, c, (oc, taps, _) = x.shape[0], x.shape[1] // groups, w.shape
-    size, kernel = three(list(x.shape[2:]), 1), three(list(weight.shape[2:]), 1)
+@functools.lru_cache
+def planned(x: torch.Size, weight: torch.Size) -> tuple[list[int], tuple[int, ...], tuple[int | str | None, ...], tuple[int, ...]]:
+    """For an input and a weight of these shapes: the result's shape with all channels, the kernel's constants before the input's strides
+    and after them, and (tiles, whether taps and channels are one axis, block_n, block_k)."""
+    transposed, groups, dims = SHAPE["transposed"], SHAPE["groups"], len(x) - 2
+    size, kernel = three(x[2:], 1), three(weight[2:], 1)
     stride, padding, dilation = three(SHAPE["stride"], 1), three(SHAPE["padding"], 0), three(SHAPE["dilation"], 1)
     rest = three(SHAPE["output_padding"], 0)
     if transposed:
@@ -313,23 +292,44 @@ def run(
     window = three(SHAPE["pool"], 1) if SHAPE["pool"] else None
     lattice = window or (stride if transposed else [1, 1, 1])
     spots = [o // s for o, s in zip(out, lattice, strict=True)] if window else out
-    y = torch.empty(n, SHAPE["channels"] or oc, *spots[3 - dims :], dtype=kind, device=x.device)
-    lent, steps = placed(extras, [n, oc, *spots[3 - dims :]], y)
-    edges = transposed or any(padding)
+    c, oc = x[1] // groups, weight[1] if transposed else weight[0] // groups
     flat = c % PARAMS["block_k"] != 0 and (not transposed or max(stride) == 1)
-    depth = taps * c if flat else c
-    block_n = max(16, 1 << (oc // groups - 1).bit_length())
+    depth = math.prod(kernel) * c if flat else c
+    block_n = max(16, 1 << (oc - 1).bit_length())
     block_n = block_n if SHAPE["across"] else min(PARAMS["block_n"], block_n)
     block_k = min(PARAMS["block_k"], max(16, 1 << (depth - 1).bit_length()))
-    block_m = PARAMS["block_m"]
     each = math.prod(-(-o // s) for o, s in zip(out, lattice, strict=True)) if not window else math.prod(spots)
-    tiles = -(-(n * each) // block_m) * -(-(oc // groups) // block_n) * groups * (1 if window else math.prod(lattice))
-    strides = [x.stride(0), x.stride(1), *three(list(x.stride()[2:]), 0)]
+    tiles = -(-(x[0] * each) // PARAMS["block_m"]) * -(-oc // block_n) * groups * (1 if window else math.prod(lattice))
+    before = (x[0], c, oc, groups, SHAPE["channels"], *size, *out)
+    after = (*kernel, *stride, *padding, *dilation, *divisors, *inverses, *lattice, SHAPE["kind"] if window else None, transposed, transposed or any(padding))
+    return [x[0], oc * groups, *spots[3 - dims :]], before, after, (tiles, flat, block_n, block_k)
+
+
+def run(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, *extras: torch.Tensor | float
+) -> torch.Tensor:
+    """finish(pool(chain(convolution(x, weight) + bias))): `x` (N, C, ...) with one to three further dimensions, `weight` as torch has it.
+
+    `extras` are up to three numbers or tensors that broadcast to the result. Gives (N, channels, ...) in `x`'s dtype.
+    """
+    groups, kind, exact = SHAPE["groups"], x.dtype, x.device.type == "cpu"  # the interpreter knows plain float32 alone
+    tf32 = PARAMS["precision"] == "tf32" and kind == torch.float32 and not exact
+    last = PARAMS["layout"] == "channels last"
+    shape, before, after, (tiles, flat, block_n, block_k) = planned(x.shape, weight.shape)
+    # the weights as (output channels, taps, input channels of a group)
+    samples, inner = (groups, weight.shape[0] // groups) if SHAPE["transposed"] else weight.shape[:2]
+    w = turned(weight, samples, inner, tf32)
+    if last:
+        x = turned(x, x.shape[0], x.shape[1], tf32).view(x.shape[0], *x.shape[2:], x.shape[1]).movedim(-1, 1)
+    if exact:
+        x, w = x.float(), w.float()
+    y = torch.empty(shape[0], SHAPE["channels"] or shape[1], *shape[2:], dtype=kind, device=x.device)
+    lent, steps = placed(extras, shape, y)
     conv_kernel[(tiles,)](
-        x, w, w if bias is None else bias, *lent, y, n, c, oc // groups, groups, SHAPE["channels"], *size, *out, *strides, *kernel, *stride,
-        *padding, *dilation, *divisors, *inverses, *lattice, SHAPE["kind"] if window else None, transposed, edges, *steps, bias is not None,
+        x, w, w if bias is None else bias, *lent, y, *before, x.stride(0), x.stride(1), *three(x.stride()[2:], 0), *after, *steps, bias is not None,
         PARAMS["precision"] if x.dtype == torch.float32 and not exact else "ieee", last, flat,
-        max(x.numel(), y.numel()) > 2**31 - 2**24, tf32 and not last, block_m, block_n, block_k, num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
+        max(x.numel(), y.numel()) > 2**31 - 2**24, tf32 and not last, PARAMS["block_m"], block_n, block_k,
+        num_warps=PARAMS["num_warps"], num_stages=PARAMS["num_stages"],
     )
     return y
 

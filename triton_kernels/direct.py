@@ -1,6 +1,6 @@
 """What every candidate of the search carries beside its kernels: launches that skip Triton's look-up, for Triton 3.5 to 3.7.
 
-No starter: it has no OP. The search writes `Direct` and `direct` into a candidate's file and puts `@direct` on each kernel that is launched
+No starter: it has no OP. The search writes `DirectKernel` and `direct` into a candidate's file and puts `@direct` on each kernel that is launched
 (autokernel/proposers/launches.py). A look-up takes about 20 us of Python, and many times that where a process has just been woken.
 """
 
@@ -10,7 +10,7 @@ import torch
 import triton
 
 
-class Direct:
+class DirectKernel:
     """A kernel whose launches, from the second with like arguments on, go straight to what was compiled for the first."""
 
     def __init__(self, kernel):
@@ -34,4 +34,4 @@ class Direct:
 
 def direct(kernel):
     """Direct launches for a compiled kernel; an interpreted one stays as it is."""
-    return Direct(kernel) if isinstance(kernel, triton.JITFunction) else kernel
+    return DirectKernel(kernel) if isinstance(kernel, triton.JITFunction) else kernel

@@ -10,6 +10,7 @@ from typing import Any
 
 from autokernel.proposers.emit import model_class, module_text, reference
 from autokernel.proposers.graph import Unmatchable
+from autokernel.proposers.launches import with_direct_launches
 from autokernel.proposers.match_conv import MEASURED
 from autokernel.proposers.recorded import MANY_LAUNCHES, recorded
 from autokernel.proposers.seed_products import NAME, SHAPE, Products, own_products
@@ -40,10 +41,10 @@ def laid(x: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
 
 def tiles(grid: str, blocks: dict[str, int], x: int, y: int = 1, z: int = 1) -> tuple[int, int, int]:
     """The programs along each axis; where y needs more than an axis may have, z takes the rest."""
-    counts = [triton.cdiv(n, blocks.get(name, 1)) for n, name in ((x, "XBLOCK"), (y, "YBLOCK"), (z, "ZBLOCK"))]
+    counts = [-(-n // blocks.get(name, 1)) for n, name in ((x, "XBLOCK"), (y, "YBLOCK"), (z, "ZBLOCK"))]
     if grid == "Grid2DWithYZOverflow":
-        rest = triton.cdiv(counts[1], 65535)
-        counts[1:] = [triton.cdiv(counts[1], rest), rest]
+        rest = -(-counts[1] // 65535)
+        counts[1:] = [-(-counts[1] // rest), rest]
     return tuple(counts)'''
 MANY_WEIGHTS = 16  # looking up so many by name takes as long as a small kernel
 EMPTY = r"empty_strided_cuda\(((?:\([^)]*\)), (?:\([^)]*\))), (torch\.\w+)\)"
@@ -60,6 +61,7 @@ class Kernel:
     name: str
     text: str
     arguments: tuple[str, ...]  # those that are not compile-time constants
+    constants: tuple[str, ...]  # those that are, which come after them
     grid: str
     params: Mapping[str, int]
 
@@ -98,7 +100,8 @@ def seed_template(source: str, traced: Mapping[str, Any] | None = None) -> Templ
         lines = ours.lines if ours else body
         function = f"def call({', '.join(taken)}):\n" + "\n".join("    " + line for line in lines)
         model = model_class(ref, launched, doc, first=first, held=("held = None  # the weights, looked up once",) if many else ())
-        text = module_text([head, GIVEN, *(k.text for k in kernels), *(ours.functions if ours else ()), function, model])
+        functions = [*(k.text for k in kernels), *(ours.functions if ours else ()), function]
+        text = with_direct_launches(module_text([head, GIVEN, *functions, model]))
         return recorded(text, "Direct") if params["recorded"] else text
 
     firsts, space = _choices(kernels, body, own)
@@ -153,12 +156,12 @@ def _kernel(name: str, text: str) -> Kernel:
     grid = re.search(r"'grid_type': '(\w+)'", text)
     if kind not in ("pointwise", "reduction", "persistent_reduction") or grid is None or grid[1] not in GRIDS:
         raise Unmatchable(f"torch.compile wrote a kernel of kind {kind} ({grid[1] if grid else 'no grid'}), which a seed does not carry")
-    constants = [a.arg for a in function.args.args if a.annotation is not None]
+    constants = tuple(a.arg for a in function.args.args if a.annotation is not None)
     plain = tuple(a.arg for a in function.args.args if a.annotation is None)
     hint = ast.unparse(facts["reduction_hint"]).split(".")[-1] if "reduction_hint" in facts else ""
     lines = text.split("\n")
     start = next(n for n, line in enumerate(lines) if line.startswith("@triton.jit"))
-    return Kernel(name, "\n".join(lines[start:]).rstrip(), plain, grid[1], _params(kind, sizes, constants, hint))
+    return Kernel(name, "\n".join(lines[start:]).rstrip(), plain, constants, grid[1], _params(kind, sizes, constants, hint))
 
 
 def _params(kind: str, sizes: Mapping[str, int], constants: Sequence[str], hint: str) -> dict[str, int]:
@@ -228,7 +231,8 @@ def _statement(node: ast.stmt, text: str, known: Mapping[str, Kernel]) -> list[s
         by_name = dict(zip(kernel.arguments, given, strict=True))
         numbers = ", ".join(f"{axis}={by_name[axis + 'numel']}" for axis in "xyz" if axis + "numel" in by_name)
         own = f'PARAMS["{kernel.name}"]'
-        return [f'{kernel.name}[tiles("{kernel.grid}", {own}, {numbers})]({", ".join(given)}, **{own})']
+        constants = [f'{own}["{name}"]' for name in kernel.constants]
+        return [f'{kernel.name}[tiles("{kernel.grid}", {own}, {numbers})]({", ".join([*given, *constants])}, num_warps={own}["num_warps"])']
     text = re.sub(EMPTY, r"torch.empty_strided(\1, dtype=\2, device=where)", text)
     text = text.replace("extern_kernels.", "torch.")
     unknown = re.search(r"\b(empty_strided_\w+|async_compile|inductor_ops|alloc_from_pool|run_intermediate_hooks)\b", text)
