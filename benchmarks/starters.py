@@ -25,6 +25,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from autokernel.proposers.launches import with_direct_launches
+
 ROOT = Path(__file__).resolve().parent.parent
 Draw = Callable[..., Tensor]
 
@@ -43,7 +45,8 @@ class Case:
 
 
 def text_of(folder: str, starter: str, shape: dict[str, Any], params: dict[str, Any], chain: tuple[str, str] | None) -> str:
-    """A starter's source with entries of SHAPE and PARAMS and the body of `chain` replaced, much as the search's emitter does."""
+    """A starter's source with entries of SHAPE and PARAMS and the body of `chain` replaced, launched directly, much as the search's
+    emitter does it."""
     text = (ROOT / folder / f"{starter}.py").read_text(encoding="utf-8")
     if chain:
         arguments, expression = chain
@@ -55,7 +58,7 @@ def text_of(folder: str, starter: str, shape: dict[str, Any], params: dict[str, 
             flags=re.S,
         )
         assert count, f"{starter} has no chain"
-    return text + f"\nSHAPE.update({shape!r})\nPARAMS.update({params!r})\n"
+    return with_direct_launches(text) + f"\nSHAPE.update({shape!r})\nPARAMS.update({params!r})\n"
 
 
 def load(

@@ -86,6 +86,7 @@ def pretend_to_have_an_h200(launches: list[Any]) -> None:
     triton.runtime.driver.set_active(Driver())
     shown = SimpleNamespace(multi_processor_count=132, max_threads_per_multi_processor=2048)
     torch.cuda.get_device_properties = lambda device=None: shown  # type: ignore
+    torch.cuda.current_device = lambda: 0
     JITFunction.run = launch
 
 
