@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from autokernel.errors import InternalError
 from autokernel.loop import Evaluate, LoopOptions, Progress, Silent, search_problem
-from autokernel.proposers import ProblemLike, Proposer
+from autokernel.proposers import LooksAhead, ProblemLike, Proposer
 from autokernel.run_folder import RunFolder
 from autokernel.standing import Standing
 from autokernel.trials import Outcome
@@ -49,6 +49,9 @@ def run_level(problems: Sequence[ProblemLike], proposer: Proposer, evaluate: Eva
                     break
                 share = (ends - now) / (len(open_problems) - index)
                 deadline = now + share - _kept_back(run, share)
+            if isinstance(proposer, LooksAhead):
+                for soon in open_problems[index:index + 2]:
+                    proposer.look_ahead(soon)
             place = 1 + [asked.uid for asked in problems].index(problem.uid)
             watch.problem_started(problem.uid, place, len(problems), Standing(run.ledger.contents.of(problem.uid)))
             watch.problem_ended(_search_or_explain(problem, proposer, evaluate, run, options, watch, missing, deadline))

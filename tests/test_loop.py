@@ -407,6 +407,22 @@ def test_a_strategy_learns_from_the_problems_solved_before_the_present_one_also_
     assert heard == [[], [(tried, run.store.text(champion.evaluation.candidate))]]
 
 
+def test_a_strategy_hears_of_the_next_problem_before_the_present_one_is_searched(tmp_path):
+    class Ahead(script.ScriptedProposer):
+        def look_ahead(self, problem):
+            heard.append(f"soon {problem.uid}")
+
+        def propose(self, problem, history):
+            heard.append(problem.uid)
+            return super().propose(problem, history)
+
+    heard = []
+    with RunFolder.open(tmp_path / "run", script.HEADER) as run:
+        run_level(script.PROBLEMS, Ahead(script.TEXTS), script.ScriptedEvaluate(), run, script.OPTIONS)
+    changes = [word for word, before in zip(heard, [None, *heard], strict=False) if word != before]
+    assert changes == ["soon L1/1", "soon L1/2", "L1/1", "soon L1/2", "L1/2"]
+
+
 def slow(now, seconds):
     """Evaluations that each take so long on the clock `now`."""
     class Slow(script.ScriptedEvaluate):

@@ -63,6 +63,14 @@ class Foresees(Protocol):
         """One or more candidates likely to be proposed after `pending`, whatever becomes of it; may be none, and may be wrong."""
 
 
+@runtime_checkable
+class LooksAhead(Protocol):
+    """What a strategy has besides if it has much to do before a problem's first candidate."""
+
+    def look_ahead(self, problem: ProblemLike) -> None:
+        """Called with the problem whose turn is next, before the present one's candidates are timed. Returns at once; may do nothing."""
+
+
 @dataclass(frozen=True)
 class Solved:
     """A problem of this run that has a champion: the texts tried on it, oldest first, and the one that stood."""

@@ -14,7 +14,9 @@ from __future__ import annotations
 import hashlib
 import math
 import random
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from autokernel.proposers import ProblemLike, Solved, starting_text
@@ -22,6 +24,7 @@ from autokernel.proposers.graph import Unmatchable
 from autokernel.proposers.learned import Lessons
 from autokernel.proposers.template import Template
 from autokernel.proposers.templates import templates
+from autokernel.proposers.tracer import confined
 from autokernel.records import Candidate, Evaluation
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ class SearchProposer:
         self.backend, self.device, self.seed = backend, device, seed
         self._problems: dict[str, _Problem] = {}
         self._lessons = Lessons()
+        self._found: dict[str, Future[list[Template]]] = {}  # begun before their problem's turn
 
     def learn(self, solved: Sequence[Solved]) -> None:
         """As `Learns` has it."""
@@ -47,7 +51,7 @@ class SearchProposer:
 
     def propose(self, problem: ProblemLike, history: Sequence[Evaluation]) -> Candidate | None:
         """The next candidate, or None when every choice was tried. Where no starter fits, the reference's text, once."""
-        key = hashlib.sha256(problem.source.encode("utf-8", "surrogatepass")).hexdigest()
+        key = _key(problem)
         if key not in self._problems:
             self._problems[key] = self._analyse(problem)
         known = self._problems[key]
@@ -59,15 +63,36 @@ class SearchProposer:
 
     def foresee(self, problem: ProblemLike, history: Sequence[Evaluation], pending: Candidate) -> Sequence[Candidate]:
         """The next first choice that is neither judged nor pending, if any is left."""
-        known = self._problems.get(hashlib.sha256(problem.source.encode("utf-8", "surrogatepass")).hexdigest())
+        known = self._problems.get(_key(problem))
         return known.following({pending.sha256, *(e.candidate for e in history)}) if known is not None else ()
 
+    def look_ahead(self, problem: ProblemLike) -> None:
+        """As `LooksAhead` has it: tracing and torch.compile's seed take seconds. For a GPU, on machines with cores to spare."""
+        key = _key(problem)
+        if self.device == "cpu" or not confined() or key in self._problems or key in self._found:
+            return
+        begun = self._found[key] = Future[list[Template]]()
+
+        def analyse() -> None:
+            try:
+                begun.set_result(templates(problem.source, self.backend, self.device))
+            except Exception as met:  # noqa: BLE001 (whatever it is, whoever waits for it meets it)
+                begun.set_exception(met)
+
+        threading.Thread(target=analyse, name="autokernel-analysis", daemon=True).start()  # a command's end does not wait for it
+
     def _analyse(self, problem: ProblemLike) -> _Problem:
+        begun = self._found.pop(_key(problem), None)
         try:
-            found = templates(problem.source, self.backend, self.device)
+            found = begun.result() if begun is not None else templates(problem.source, self.backend, self.device)
         except Unmatchable as met:
             return _Problem([], self.seed, self._lessons, str(met))
         return _Problem(found, self.seed, self._lessons, "")
+
+
+def _key(problem: ProblemLike) -> str:
+    """What an analysis depends on: the problem's text."""
+    return hashlib.sha256(problem.source.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class _Problem:

@@ -8,13 +8,23 @@ import os
 import select
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import autokernel
+from autokernel.executor.zygote import SPARE_CORES
 
 TIMEOUT_S = 240.0
+CORES = 2  # that it has where there are many, so that it may run beside what is timed
+
+
+def confined() -> tuple[int, ...]:
+    """The processors that the tracing process is confined to; none where there are too few to spare any."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return tuple(cpus[-CORES:]) if len(cpus) >= SPARE_CORES else ()
 
 
 class Tracer:
@@ -22,6 +32,7 @@ class Tracer:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._asking = threading.Lock()
 
     def trace(self, source: str) -> dict[str, Any]:
         """The trace of a problem's text. What goes wrong is an answer with "error", never an exception."""
@@ -32,6 +43,10 @@ class Tracer:
         return self._ask("seed", source)
 
     def _ask(self, verb: str, source: str) -> dict[str, Any]:
+        with self._asking:  # analyses that were begun ahead are made in another thread
+            return self._answer(verb, source)
+
+    def _answer(self, verb: str, source: str) -> dict[str, Any]:
         body = source.encode("utf-8", "surrogatepass")
         process = self._running()
         assert process.stdin is not None
@@ -53,6 +68,9 @@ class Tracer:
             path = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
             self._process = subprocess.Popen([sys.executable, "-m", "autokernel.proposers.trace"], stdin=subprocess.PIPE,
                                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path})
+            if cpus := confined():
+                with suppress(OSError):  # it has ended already: the first request says so
+                    os.sched_setaffinity(self._process.pid, cpus)
         return self._process
 
     def _reply(self, process: subprocess.Popen[bytes]) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,11 +14,13 @@ from typing import Any
 import pytest
 
 from autokernel import builders
-from autokernel.proposers import Solved, templates
+from autokernel.proposers import Solved, search, templates
+from autokernel.proposers.graph import Unmatchable
 from autokernel.proposers.learned import Lessons, params_of
 from autokernel.proposers.search import REFUSED, SearchProposer, _Problem, value
 from autokernel.proposers.template import Template
 from autokernel.proposers.trace import trace
+from autokernel.proposers.tracer import Tracer
 from autokernel.records import STAGES, Candidate, Comparison, Evaluation, Measurement, Verdict
 
 _spec = importlib.util.spec_from_file_location("search_problems", Path(__file__).with_name("problems.py"))
@@ -186,3 +189,47 @@ def test_the_brokers_process_needs_no_torch(tmp_path: Path) -> None:
               "assert 'torch' not in sys.modules and 'triton' not in sys.modules\nprint('no torch')\n")
     done = subprocess.run([sys.executable, "-c", script, str(source)], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout == "no torch\n", done.stderr
+
+
+@pytest.mark.parametrize(("device", "cpus", "begun"), [("cuda:0", (4, 5), 1), ("cuda:0", (), 0), ("cpu", (4, 5), 0)])
+def test_the_next_problem_is_analysed_while_the_present_one_is_timed(monkeypatch: pytest.MonkeyPatch, device: str, cpus: tuple[int, ...],
+                                                                    begun: int) -> None:
+    made: list[tuple[str, str]] = []
+    plain = search.templates
+
+    def counted(source: str, backend: str, where: str) -> list[Template]:
+        made.append((threading.current_thread().name, source))
+        return plain(source, backend, where)
+
+    monkeypatch.setattr(search, "confined", lambda: cpus)
+    monkeypatch.setattr(search, "templates", counted)
+    monkeypatch.setattr(templates, "seed_template", lambda *_: pytest.fail("a plan of one stage needs no seed"))
+    proposer = SearchProposer(backend="triton", device=device)
+    for _ in range(2):
+        proposer.look_ahead(SOFTMAX)
+    first = proposer.propose(SOFTMAX, [])
+    assert first is not None and first.source == SearchProposer(backend="triton").propose(SOFTMAX, []).source  # type: ignore[union-attr]
+    ahead = [name for name, source in made if source == SOFTMAX.source and name == "autokernel-analysis"]
+    assert len(ahead) == begun and len(made) == 2  # once, ahead or not, and once by the other
+
+
+def test_what_has_no_plan_is_said_when_its_turn_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "confined", lambda: (0, 1))
+    monkeypatch.setattr(templates, "seed_template", lambda *_: (_ for _ in ()).throw(Unmatchable("no seed here")))
+    proposer, strange = SearchProposer(backend="triton", device="cuda:0"), SimpleNamespace(**{**vars(SOFTMAX), "source": "no problem"})
+    proposer.look_ahead(strange)
+    candidate = proposer.propose(strange, [])
+    assert candidate is not None and candidate.note.startswith("no starter: ")
+
+
+def test_two_who_ask_the_tracer_at_once_get_their_own_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    tracer = Tracer()
+    answers: dict[str, dict[str, Any]] = {}
+    texts = {"softmax": SOFTMAX.source, "matmul": MATMUL.source, "neither": "no problem"}
+    threads = [threading.Thread(target=lambda n=name: answers.update({n: tracer.trace(texts[n])})) for name in texts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    tracer.close()
+    assert "error" in answers.pop("neither") and answers == {name: trace(texts[name]) for name in answers}
