@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autokernel import gate, measure, performance
+from autokernel.builders.syntax import unreadable
 from autokernel.errors import JudgeDied
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import COMPILE_BASELINE, DEADLINE, DOES_NOT_FIT, RAISED, REFERENCE_FAILS, ProblemFault, WorkerFault
@@ -33,6 +34,8 @@ def evaluate(problem: ProblemLike, candidate: Candidate, *, rules: Rules, execut
     AutoKernelErrors for faults of this machine.
     """
     run = _Run(problem, candidate, rules, executor)
+    if (fault := unreadable(candidate.source)) is not None:
+        return run.refused("build", fault)
     for attempt in range(2):
         try:
             return run.judge(incumbent, against)
@@ -64,8 +67,7 @@ class Evaluator:
 
     def prepare(self, problem: ProblemLike, candidate: Candidate) -> None:
         """Begin to build a candidate that will come soon, where its problem is open and cores are to spare."""
-        session = _sessions.get(self.executor)
-        if session is not None and session.alive and session.holds(problem):
+        if (session := _sessions.get(self.executor)) is not None and session.alive and session.holds(problem):
             session.prepare(candidate)
 
 
@@ -307,8 +309,7 @@ class _Run:
 
     def _evaluation(self, refusal: Refusal) -> Evaluation:
         oracle = next((a["oracle"] for a in self.answers if a.get("oracle")), "")
-        mine = self.times.get("candidate")
-        bound = self.session.roofline_ms if self.session else None
+        mine, bound = self.times.get("candidate"), self.session.roofline_ms if self.session else None
         share = bound / mine if mine and bound else None
         return Evaluation(
             problem=self.problem.uid, problem_hash=self.problem.hash, candidate=self.candidate.sha256, builder=self.candidate.builder,

@@ -252,4 +252,4 @@ class _Search:
         if standing.unjudged is not None:
             return replace(outcome, status="unjudged", stopped_by="problem", reason=standing.unjudged.evaluation.reason)
         last = standing.history[-1].reason if standing.history else "the proposer had none"
-        return replace(outcome, reason=f"no candidate was right: {last}")
+        return replace(outcome, reason=f"no candidate passed: {last}")

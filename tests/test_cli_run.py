@@ -102,7 +102,7 @@ def test_a_run_prints_a_line_for_each_iteration_a_table_and_the_score(run, repla
     assert rows[1].startswith("L1/1") and "3.00x [2.85, 3.15]" in rows[1]
     assert rows[2].startswith("L1/2") and "0.50x [0.47, 0.53]" in rows[2]
     assert rows[3].split()[:5] == ["L1/3", "none", "-", "1", "proposer"]
-    assert rows[4] == "         no candidate was right: output 0 is off by 3"
+    assert rows[4] == "         no candidate passed: output 0 is off by 3"
     assert "\n  not in this run: L1/4-" in result.stdout and "missing" not in result.stdout
     assert max(map(len, rows)) <= 80
     assert "embedded problems, not KernelBench's" in result.stdout

@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from autokernel import rules
+from autokernel import builders, rules
 from autokernel.errors import BuilderUnavailable, InternalError
 from autokernel.evaluate import _sessions, evaluate
 from autokernel.executor import families, wire
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import IDLE, WorkerFault
 from autokernel.records import INCUMBENT_FAILS, Candidate, Evaluation
+from kernelbench_bridge import load_level
 
 PROBLEM = """
 import torch
@@ -277,10 +278,10 @@ def test_who_does_not_stand_idle_is_the_incumbent_or_a_fault_of_ours_and_the_nex
 UNBUILDABLE = {
     "syntax error": ("def forward(:\n", "does not compile (candidate.py:1: error: invalid syntax)"),
     "no ModelNew": ("x = 1\n", "defines no class ModelNew"),
-    "raises when imported": ("raise ValueError('on import')\n", "on import"),
-    "exits when imported": ("import os\nos._exit(0)\n", "ended while it was imported"),
-    "hangs when imported": ("while True: pass\n", "took longer"),
-    "a package that is missing": ("import no_such_package_here\n", "not installed"),
+    "raises when imported": ("raise ValueError('on import')  # no ModelNew\n", "on import"),
+    "exits when imported": ("import os\nos._exit(0)  # no ModelNew\n", "ended while it was imported"),
+    "hangs when imported": ("while True: pass  # no ModelNew\n", "took longer"),
+    "a package that is missing": ("from no_such_package_here import *\n", "not installed"),
 }
 
 
@@ -289,6 +290,31 @@ def test_a_file_that_cannot_be_imported_is_refused_by_build(executor: Executor, 
     text, reason = UNBUILDABLE[name]
     made = judge(executor, text, using=replace(FAST, deadlines=replace(FAST.deadlines, import_s=3)))
     assert made.refused_by == "build" and reason in made.reason
+
+
+def test_the_readmes_candidate_answers_the_problem_it_names(executor: Executor) -> None:
+    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    source = text.partition("```python\n")[2].partition("```")[0]
+    name = text.partition("kb eval --source embedded ")[2].split()[0]
+    problem = next(p for p in load_level(1, source="embedded").problems if p.uid == name)
+    made = evaluate(problem, Candidate(source, builders.detect(source)), rules=FAST, executor=executor)
+    assert made.accepted and made.builder == "cpp", made.reason
+
+
+def test_what_its_text_alone_shows_is_said_before_a_problem_is_opened(executor: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "open_problem", lambda *_, **__: pytest.fail("the text was enough"))
+    for text, reason in (UNBUILDABLE["syntax error"], UNBUILDABLE["no ModelNew"], ("", "defines no class ModelNew")):
+        made = evaluate(Task("L1/9", "unopened", PROBLEM), Candidate(text, "python"), rules=FAST, executor=executor)
+        assert made.refused_by == "build" and reason in made.reason and made.machine
+
+
+def test_what_a_candidate_raises_is_told_from_its_own_first_frame_on(executor: Executor) -> None:
+    wrong = judge(executor, RIGHT.replace("(self, width)", "(self)").replace("width, width", "96, 96"))
+    assert "TypeError" in wrong.log and "Traceback" not in wrong.log  # raised by the call of the constructor, which is ours
+    raising = judge(executor, body("return torch.nn.functional.layer_norm(x, [5])"))
+    assert "candidate.py" in raising.log and "worker.py" not in raising.log and "functional.py" in raising.log
+    greedy = judge(executor, body("return torch.ones(10 ** 13)"))
+    assert "out of memory" in greedy.reason, greedy.reason
 
 
 def test_a_wrong_constructor_is_refused_by_smoke(executor: Executor) -> None:

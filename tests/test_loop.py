@@ -168,7 +168,7 @@ def test_fallbacks_are_tried_twice_at_most(run):
     outcome, trials, _ = search(run, [text(number, 0.5 + number / 10, strict=False) for number in range(1, 5)])
     assert trials[4:] == [("final", 4, "reverted"), ("final", 3, "reverted")]
     assert (outcome.status, outcome.champion) == ("none", None)
-    assert "no candidate was right" in outcome.reason
+    assert "no candidate passed" in outcome.reason
 
 
 def test_no_candidate_at_all(run):

@@ -49,7 +49,7 @@ def run(tmp_path: Path) -> Path:
         folder.record(Trial(2, "final", "kept", evaluation("L1/1", "b", 2.5), note="speedup"))
         folder.ledger.end(Outcome("L1/1", "champion", "speedup", 2, 1, "b" * 64, 2.5, 2.25, 2.75, 1.25))
         folder.record(Trial(1, "search", "reverted", evaluation("L1/2", "c", None, "off by 7: element 9")))
-        folder.ledger.end(Outcome("L1/2", "none", "proposer", 1, reason="no candidate was right"))
+        folder.ledger.end(Outcome("L1/2", "none", "proposer", 1, reason="no candidate passed"))
     return tmp_path / "run"
 
 
@@ -62,7 +62,7 @@ def test_a_page_has_the_final_figures_and_stands_alone(run: Path) -> None:
     assert done.exit_code == 0 and done.stdout.strip() == f"report: {run / 'report.html'}", done.output
     text = (run / "report.html").read_text()
     assert "2.50 (2.25 to 2.75)" in text and "1.25 (1.12 to 1.38)" in text and "3.00" not in re.sub(r"<svg.*?</svg>", "", text, flags=re.S)
-    assert "none: no candidate was right" in text and "1 of 3 problems have a right kernel; 3 tries, 1.0 hours" in text
+    assert "none: no candidate passed" in text and "1 of 3 problems have a right kernel; 3 tries, 1.0 hours" in text
     assert "not in this run: L1/3" in text and "failed: L1/2" in text and "L1/1 1_TanhGELU" in text and "with the whole interval" in text
     assert "33.3 %" in text and "Against eager: 1 timed, 1 above 1.05x with the whole interval, 1 by the median, 1 above 2x" in text
     assert f"autokernel kb eval L1/1 {run}/winners/L1_1.py --against eager,compile --source embedded" in text
@@ -99,10 +99,10 @@ def test_the_same_ledger_gives_the_same_bytes_wherever_they_go(run: Path, tmp_pa
 def test_a_run_without_any_champion_is_told_too(tmp_path: Path) -> None:
     with RunFolder.open(tmp_path / "run", HEADER) as folder:
         folder.record(Trial(1, "search", "reverted", evaluation("L1/2", "c", None, "off by 7: element 9")))
-        folder.ledger.end(Outcome("L1/2", "none", "proposer", 1, reason="no candidate was right"))
+        folder.ledger.end(Outcome("L1/2", "none", "proposer", 1, reason="no candidate passed"))
     assert report(tmp_path / "run").exit_code == 0
     text = (tmp_path / "run" / "report.html").read_text()
-    assert "0 of 3 problems have a right kernel" in text and "none: no candidate was right" in text and "<h2>Speedups" not in text
+    assert "0 of 3 problems have a right kernel" in text and "none: no candidate passed" in text and "<h2>Speedups" not in text
     with RunFolder.open(tmp_path / "begun", HEADER):
         pass
     assert report(tmp_path / "begun").exit_code == 0  # nothing has ended yet

@@ -6,6 +6,7 @@ import ast
 import io
 import tokenize
 
+NO_MODEL = "the file defines no class ModelNew"  # in the words of the worker that imports it
 NATIVE_LITERALS = {"CUDA_SRC": "cuda", "CPP_SRC": "cpp"}
 _IMPORT_BUILDS = frozenset({"load_inline", "cpp_extension"})
 
@@ -29,6 +30,16 @@ def parse(source: str) -> ast.Module:
         raise CandidateFault(f"{line}error: {error.msg}{text}") from error
     except (ValueError, RecursionError, MemoryError) as error:  # null bytes, lone surrogates, absurd nesting
         raise CandidateFault(f"error: the file must be Python text, and cannot be parsed ({type(error).__name__}: {error}).") from error
+
+
+def unreadable(source: str) -> str | None:
+    """Why a text alone shows that it is no candidate, before a problem is opened for it; None where it may be one."""
+    try:
+        tree = parse(source)
+    except CandidateFault as fault:
+        return f"it does not compile ({str(fault).splitlines()[0]})"
+    whole = any(alias.name == "*" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names)
+    return None if "ModelNew" in source or whole else NO_MODEL
 
 
 def detect(source: str) -> str:

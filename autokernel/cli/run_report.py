@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,8 @@ def level_lines(folder: Path, contents: LedgerContents, result: LevelOutcome, na
     yield ""
     yield from score_lines(score({str(folder): contents}))
     yield f"run: {folder} (winners, ledger.jsonl, results.tsv)"
-    yield f"as a page: autokernel report {folder}"
+    plots = "" if find_spec("matplotlib") else ", with matplotlib: pip install 'autokernel-gpu[report]'"
+    yield f"as a page: autokernel report {folder}{plots}"
 
 
 def _table(outcomes: Sequence[Outcome], names: Mapping[str, str]) -> Iterator[str]:

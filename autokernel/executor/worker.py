@@ -18,7 +18,7 @@ import time
 import traceback
 from contextlib import nullcontext
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any
 
 from autokernel import builders
@@ -117,17 +117,24 @@ class Worker:
     def report(self, error: BaseException) -> int:
         """Print the error for people; the code that fits it."""
         try:
-            traceback.print_exception(error)
+            traceback.print_exception(type(error), error, self.own_frames(error))
+            short = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)  # torch's allocator for the CPU
         except BaseException as second:  # an exception whose own text raises
             print(f"{type(error).__name__} (its text raised {type(second).__name__})", file=sys.stderr)
+            short = False
         sys.stderr.flush()
         if isinstance(error, SyntaxError):
             return wire.SYNTAX
         if isinstance(error, ModuleNotFoundError):
             return wire.MISSING_PACKAGE
-        if isinstance(error, (MemoryError, self.torch.cuda.OutOfMemoryError)):
-            return wire.OUT_OF_MEMORY
-        return wire.NO_CODE
+        return wire.OUT_OF_MEMORY if short or isinstance(error, (MemoryError, self.torch.cuda.OutOfMemoryError)) else wire.NO_CODE
+
+    def own_frames(self, error: BaseException) -> TracebackType | None:
+        """The error's traceback from the first frame in the candidate's file on; the frames before are this process's."""
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename != self.orders.get("path"):
+            frames = frames.tb_next
+        return frames
 
     def load(self, orders: dict[str, Any]) -> None:
         """Import the candidate's file. `orders`: path, files, builder, artifact, class_name, env, compile, threads.

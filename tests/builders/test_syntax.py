@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from autokernel import builders
-from autokernel.builders.syntax import CandidateFault, compiles_on_import, parse
+from autokernel.builders.syntax import NO_MODEL, CandidateFault, compiles_on_import, parse, unreadable
 from autokernel.errors import UsageError
+from autokernel.executor import wire
 
 
 def test_each_candidate_is_detected(candidates):
@@ -89,3 +90,14 @@ def test_no_nesting_ends_the_process_that_reads_it():
     for text in ("@" + "a." * 3000 + "jit\ndef f(): pass\n", "import triton as " + "b\n@b" + ".c" * 3000 + ".jit\ndef f(): pass\n",
                  "x = " + "-" * 20000 + "1\n", "x = " + "(" * 5000 + ")" * 5000 + "\n"):
         assert builders.detect(text) == "python"
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    ("class ModelNew: pass", None), ("from somewhere import *", None), ("ModelNew = type('ModelNew', (), {})", None),
+    ("class Model: pass", NO_MODEL), ("", NO_MODEL), ("import somewhere", NO_MODEL),
+    ("\nclass ModelNew(", "it does not compile (candidate.py:2: "),
+])
+def test_what_a_text_alone_shows(text, why):
+    said = unreadable(text)
+    assert said == why or (why is not None and said.startswith(why) and why != NO_MODEL)
+    assert wire.CODE_TEXT[wire.NO_CLASS] == NO_MODEL
