@@ -20,7 +20,8 @@ from autokernel.rules import Rules
 
 NULL_WINDOWS = 9
 NULL_ROUNDS = 4  # of so many windows at most, until the null is known
-NULL_KNOWN = 0.01  # the null's interval, as a share of an eager window
+NULL_KNOWN = 0.01  # how far its interval may reach above its median, as a share of an eager window
+NULL_EVEN = 4.0  # or as that many times how far it reaches below: no window stands out
 ALONE_WINDOWS = 6
 POOL_SHARE = 0.3  # of the device's memory for judged sets
 CPU_MEMORY_BYTES = 8 << 30  # taken for the device's memory where it is the host's
@@ -210,7 +211,7 @@ class Session:
 
     def null(self, calls: int) -> measure.Null:
         """Null windows of that many calls, from the eager baseline's worker; first taken while no candidate lives. More of them where
-        their interval is wide: of a few windows it reaches from the least to the largest."""
+        one stands out: of a few windows the interval reaches from the least to the largest."""
         if calls not in self._nulls:
             eager = self.opponent("eager")
             taken: dict[str, list[float]] = {"ms": [], "least_ms": []}
@@ -219,7 +220,8 @@ class Session:
                 for key, values in taken.items():
                     values.extend(answer[key])
                 null = measure.null_of(taken["ms"], taken["least_ms"])
-                if null.high_ms - null.low_ms <= NULL_KNOWN * calls * self.facts["eager_ms"]:
+                above, below = null.high_ms - null.median_ms, null.median_ms - null.low_ms
+                if above <= max(NULL_KNOWN * calls * self.facts["eager_ms"], NULL_EVEN * below):
                     break
             self._nulls[calls] = null
         return self._nulls[calls]

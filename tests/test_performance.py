@@ -10,6 +10,7 @@ import pytest
 from autokernel import measure, performance
 from autokernel.records import Comparison
 from autokernel.rules import STRICT
+from autokernel.session import Session
 
 NULL = measure.Null(0.0, 0.0, 0.0, 0.0, 0.0)
 
@@ -54,3 +55,22 @@ def test_an_opponent_slower_beside_a_candidate_or_after_it_is_interfered_with(wi
     assert (said in found and "leave nothing running" in found) if said else found == ""
     again = performance.interference(windows, [made], {"eager": object()})  # type: ignore[arg-type, dict-item]
     assert again == found
+
+
+EVEN = [5.15, 5.16, 5.18, 5.2, 5.23, 5.23, 5.26, 5.3, 5.32]
+
+
+@pytest.mark.parametrize(("rounds", "taken", "known"), [
+    ([EVEN], 1, True), ([[*EVEN[1:], 9.26], EVEN], 2, True), ([[*EVEN[2:], 9.26, 9.3]] * 4, 4, True), ([[*EVEN[:6], 7.0, 9.0, 11.0]] * 9, 4, False),
+])
+def test_more_nulls_are_taken_where_one_stands_out(rounds: list[list[float]], taken: int, known: bool) -> None:
+    session, left, asked = object.__new__(Session), iter(rounds), []
+
+    def ask(order: str, deadline_s: float, workers: object, *, calls: int, count: int) -> dict[str, list[float]]:
+        asked.append((order, calls, count))
+        return {"ms": next(left), "least_ms": [4.8] * count}
+
+    vars(session).update(_nulls={}, facts={"eager_ms": 9.0}, opponent=lambda name: None, deadline=lambda calls: 1.0, ask=ask)
+    null = session.null(1)
+    assert asked == [("null", 1, 9)] * taken and session.null(1) is null
+    assert (null.high_ms < 5.5) is known
