@@ -222,6 +222,7 @@ def test_what_has_no_plan_is_said_when_its_turn_comes(monkeypatch: pytest.Monkey
     assert candidate is not None and candidate.note.startswith("no starter: ")
 
 
+@pytest.mark.slow
 def test_two_who_ask_the_tracer_at_once_get_their_own_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     tracer = Tracer()
     answers: dict[str, dict[str, Any]] = {}
