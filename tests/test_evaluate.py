@@ -248,16 +248,18 @@ os._exit = lambda code: None
 def test_weights_copied_in_construction_may_be_judged_and_not_exported(executor: Executor) -> None:
     packed = HEAD.replace("        self.calls = 0\n", "        self.packed = self.linear.weight.detach().t().contiguous()\n") \
         + "        return torch.relu(torch.addmm(self.linear.bias, x, self.packed)) * scale\n"
-    assert passed_its_stages(judge(executor, packed, using=STRICT))
+    accepted_on_a_busy_machine(executor, packed, STRICT)
     asked = replace(STRICT, loaded_weights=True)  # as a proof before an export asks
     made = judge(executor, packed, using=asked)
     assert made.refused_by == "determinism" and made.reason.startswith("stale-weights"), made.reason
-    assert passed_its_stages(judge(executor, RIGHT, using=asked))
+    accepted_on_a_busy_machine(executor, RIGHT, asked)
 
 
-def passed_its_stages(made: Evaluation) -> bool:
-    """Right, and timed or not: what else a busy machine does can look like a candidate that left something running."""
-    return len(made.verdicts) == 5 and all(v.passed for v in made.verdicts) and (made.accepted or "interference" in made.reason)
+def accepted_on_a_busy_machine(executor: Executor, text: str, using: rules.Rules) -> None:
+    """Judged again, once, where something else slowed eager beside the candidate; accepted in the end."""
+    made = judge(executor, text, using=using)
+    made = judge(executor, text, using=using) if "interference" in made.reason else made
+    assert made.accepted, made.reason
 
 
 def test_who_does_not_stand_idle_is_the_incumbent_or_a_fault_of_ours_and_the_next_is_right(
