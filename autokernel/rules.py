@@ -83,14 +83,14 @@ class Rules:
 
 
 STRICT = Rules(
-    name="strict", version=5,
+    name="strict", version=6,
     looks=Looks(pairs=(12, 24, 48, 96), alpha=(0.001, 0.002, 0.003, 0.004), budget_s=2.0, first_look_s=5.0),
     own_sets=3, extended_kinds=("negated", "scaled", "difference", "sparse", "outliers"),
     edge_kinds=("zeros", "constant", "large", "denormal"),
     repeats=2, second_process=True, fresh_every=1,
 )
 QUICK = Rules(
-    name="quick", version=5,
+    name="quick", version=6,
     looks=Looks(pairs=(11, 24), alpha=(0.001, 0.002), budget_s=0.4, first_look_s=2.5, narrow=math.inf),
     own_sets=1, extended_kinds=("difference",), edge_kinds=(), repeats=1, second_process=False, fresh_every=25,
 )

@@ -63,3 +63,15 @@ def test_few_numbers_may_each_be_off_by_what_an_element_may_where_eager_is_exact
     assert bench.judge(made, 0, answer).within is right
     fresh = module.judge_fresh(bench.fresh([made.outputs[0]])[0], answer)
     assert fresh.within is right
+
+
+@pytest.mark.parametrize(("dtype", "off", "right"), [
+    ("float32", 1e-38, True), ("float32", 2e-38, False), ("bfloat16", 1e-38, True), ("float16", 1e-6, False), ("float64", 1e-38, False),
+])
+def test_flushed_subnormals_are_no_rms_error(dtype: str, off: float, right: bool) -> None:
+    source = PROBLEM.replace("torch.relu(x).sum(1)", f"(x[0] * 0.0).to(torch.{dtype})")
+    bench = Bench(source, "L1/1", 1, NUMBERS | {"pool_bytes": 1 << 20}, torch.device("cpu"))
+    made = bench.judged("own", 0)
+    assert not made.outputs[0].any()
+    answer = torch.full_like(made.outputs[0], off)
+    assert answer.all() and bench.judge(made, 0, answer).within is right

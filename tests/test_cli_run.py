@@ -250,7 +250,7 @@ def test_eval_of_a_right_candidate_is_exit_0_and_prints_the_promised_object(run,
     assert verdict["speedup"] == 3.0 and verdict["interval"] == [pytest.approx(2.85), pytest.approx(3.15)] and verdict["against"] == "eager"
     assert [stage["stage"] for stage in verdict["stages"]] == list(MIDDLE)
     assert {"reason", "verified", "oracle", "precision_class", "labels", "times_ms", "breakdown_s", "rules", "machine"} <= set(verdict)
-    assert verdict["rules"] == "strict/5"
+    assert verdict["rules"] == "strict/6"
 
 
 @pytest.mark.parametrize(("text", "more", "code", "word"), [

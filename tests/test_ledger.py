@@ -144,7 +144,7 @@ def test_a_doubled_line_is_a_broken_one(folder):
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    ({"rules": "strict/9"}, "rules 'strict/5', and this is 'strict/9'"), ({"torch": "2.11.0"}, "torch '2.13.0'"),
+    ({"rules": "strict/9"}, "rules 'strict/6', and this is 'strict/9'"), ({"torch": "2.11.0"}, "torch '2.13.0'"),
     ({"device": "cuda:0 NVIDIA H200"}, "device 'cpu'"),
 ])
 def test_other_rules_torch_or_device_are_refused(folder, change, words):

@@ -128,8 +128,8 @@ def test_a_refused_recheck_goes_back_to_the_last_kept_one_that_passes(run):
                       ("search", 4, "kept"), ("search", 5, "reverted"), ("final", 4, "kept")]
     assert outcome.speedup == 1.25
     log = subprocess.run(["git", "log", "--format=%s"], cwd=run.workspaces / "L1_1", capture_output=True, text=True, check=True).stdout
-    assert log.splitlines()[1:3] == ["back to iteration 1: strict/5 refused iteration 2 (smoke)",
-                                     "back to iteration 2: strict/5 refused iteration 3 (smoke)"]
+    assert log.splitlines()[1:3] == ["back to iteration 1: strict/6 refused iteration 2 (smoke)",
+                                     "back to iteration 2: strict/6 refused iteration 3 (smoke)"]
 
 
 def test_a_refused_final_goes_back_too(run):
@@ -154,8 +154,8 @@ def test_the_history_shows_the_later_refusal(run):
 
     texts = [text(1, 1.5, strict=False), text(2, 1.0), text(3, 1.0)]
     search_problem(PROBLEM, Watching(texts), script.ScriptedEvaluate(), run, LoopOptions(move_on=OFF, strict_within=1))
-    assert seen[1] == [(True, "quick/5")]
-    assert seen[2] == [(False, "strict/5"), (True, "quick/5")]
+    assert seen[1] == [(True, "quick/6")]
+    assert seen[2] == [(False, "strict/6"), (True, "quick/6")]
 
 
 def test_where_nothing_is_faster_the_best_right_one_is_the_champion(run):

@@ -18,7 +18,7 @@ from autokernel.run_folder import RunFolder
 from autokernel.trials import Outcome, RunHeader, Trial
 
 pytest.importorskip("matplotlib")
-HEADER = RunHeader(rules="strict/5", torch="2.13.0", device="cpu Test Processor", origin="embedded", version="0.1.0",
+HEADER = RunHeader(rules="strict/6", torch="2.13.0", device="cpu Test Processor", origin="embedded", version="0.1.0",
                    options={"level": 1, "ids": "1-3", "source": "embedded"}, machine={"python": "3.11.7", "driver": None},
                    created="2026-01-01T00:00:00+00:00")
 
@@ -29,7 +29,7 @@ def compared(against: str, speedup: float) -> Comparison:
 
 
 def evaluation(uid: str, name: str, speedup: float | None, reason: str = "") -> Evaluation:
-    common: dict[str, Any] = {"problem": uid, "problem_hash": "0" * 32, "candidate": name * 64, "builder": "triton", "rules": "strict/5",
+    common: dict[str, Any] = {"problem": uid, "problem_hash": "0" * 32, "candidate": name * 64, "builder": "triton", "rules": "strict/6",
                               "machine": {}}
     if speedup is None:
         return Evaluation(accepted=False, refused_by="smoke", reason=reason, verdicts=(Verdict("smoke", False, reason),), comparisons=(),

@@ -135,7 +135,7 @@ def test_an_agent_and_the_loop_work_together_over_the_file(tmp_path):
     assert decisions == [(1, "kept", edits[0]), (2, "reverted", edits[0]), (3, "reverted", edits[0])]
     assert told[2][0]["against_incumbent"]["speedup"] == pytest.approx(1.1 / 1.2)
     assert (told[3][0]["refused_by"], told[3][0]["stages"][-1]["figures"]) == ("smoke", {"ratio": 7.5})
-    assert (last["phase"], last["decision"], last["rules"]) == ("final", "kept", "strict/5")
+    assert (last["phase"], last["decision"], last["rules"]) == ("final", "kept", "strict/6")
 
 
 def test_a_resumed_search_takes_the_edit_that_was_in_flight(tmp_path):

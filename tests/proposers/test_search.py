@@ -39,7 +39,7 @@ def traced_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def judged(candidate: Candidate, ms: float | None) -> Evaluation:
     common: dict[str, Any] = {"problem": "L1/2", "problem_hash": "0" * 32, "candidate": candidate.sha256, "builder": candidate.builder,
-                              "rules": "strict/5", "machine": {}}
+                              "rules": "strict/6", "machine": {}}
     if ms is None:
         verdict = Verdict("smoke", False, "wrong")
         return Evaluation(accepted=False, refused_by="smoke", reason="wrong", verdicts=(verdict,), comparisons=(), **common)
