@@ -12,6 +12,7 @@ from typing import Any
 
 from autokernel import gate, measure, performance
 from autokernel.builders.syntax import unreadable
+from autokernel.building import BuildRefused
 from autokernel.errors import JudgeDied
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import COMPILE_BASELINE, DEADLINE, DOES_NOT_FIT, RAISED, REFERENCE_FAILS, ProblemFault, WorkerFault
@@ -19,7 +20,7 @@ from autokernel.executor.handle import WorkerHandle
 from autokernel.judged_calls import JudgedCalls
 from autokernel.records import INCUMBENT_FAILS, UNSCORABLE, WEAK, Candidate, Comparison, Evaluation, Verdict
 from autokernel.rules import Rules
-from autokernel.session import BuildRefused, ProblemLike, Session, build
+from autokernel.session import ProblemLike, Session
 
 LOG_CHARACTERS = 8000
 Refusal = tuple[str, str] | None  # stage and reason
@@ -145,7 +146,7 @@ class _Run:
         try:
             with self.timed("build"):
                 session.await_prepared(self.candidate)
-                artifact = build(session, self.candidate)
+                artifact = session.build(self.candidate)
             with self.timed("alone"):
                 for name, other in opponents.items():
                     session.alone(name, other, reuse=not self.rules.second_process)
@@ -179,9 +180,8 @@ class _Run:
         return self._evaluation(refusal)
 
     def _problem_fails(self, fault: ProblemFault) -> Evaluation:
-        if fault.kind == INCUMBENT_FAILS and self.session is not None:
-            self.session.end_incumbent()
-        return self.refused("problem", f"{fault.kind}: {fault.message}")
+        kind = self.session.to_blame(fault) if self.session is not None else fault.kind
+        return self.refused("problem", f"{kind}: {fault.message}")
 
     def _audit(self, session: Session) -> str:
         """Why no candidate may be judged on this problem, or nothing; labels a weak one."""
@@ -210,7 +210,7 @@ class _Run:
                 self.labels.append(f"compile baseline: none ({fault.message})")
         if "incumbent" in against and incumbent is not None:
             try:
-                opponents["incumbent"] = session.opponent("incumbent", incumbent, build(session, incumbent))
+                opponents["incumbent"] = session.opponent("incumbent", incumbent)
             except (BuildRefused, WorkerFault) as fault:
                 raise ProblemFault(INCUMBENT_FAILS, str(fault)) from fault
         return {name: opponents[name] for name in ("incumbent", "eager", "compile") if name in against and name in opponents}

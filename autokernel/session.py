@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Protocol
 
 from autokernel import builders, measure
-from autokernel.errors import BuilderUnavailable, InternalError
+from autokernel.building import BuildRefused, build, extensions_folder, gpu_arch
+from autokernel.errors import InternalError
 from autokernel.executor.broker import Executor
-from autokernel.executor.faults import COMPILE_BASELINE, IDLE, REFERENCE_FAILS, ProblemFault, WorkerFault
+from autokernel.executor.faults import COMPILE_BASELINE, DOES_NOT_FIT, IDLE, REFERENCE_FAILS, ProblemFault, WorkerFault
 from autokernel.executor.handle import WorkerHandle
 from autokernel.executor.zygote import SPARE_CORES
 from autokernel.gate.calls import fault_in
@@ -25,6 +25,7 @@ NULL_EVEN = 4.0  # or as that many times how far it reaches below: no window sta
 ALONE_WINDOWS = 6
 POOL_SHARE = 0.3  # of the device's memory for judged sets
 CPU_MEMORY_BYTES = 8 << 30  # taken for the device's memory where it is the host's
+START_BYTES = 1 << 30  # a process with a context on a GPU needs half as much
 CPU_CACHE_BYTES = 4 << 20  # lending itself warms the larger caches
 
 
@@ -42,16 +43,6 @@ class ProblemLike(Protocol):
     @property
     def source(self) -> str:
         """Its text."""
-
-
-class BuildRefused(Exception):
-    """The candidate does not build or import; `digest` is for people, and `telling` the line of it that says most."""
-
-    def __init__(self, reason: str, digest: str = "", *, compiler: bool = False) -> None:
-        super().__init__(reason)
-        self.reason, self.digest = reason, digest
-        lines = [line.strip() for line in digest.splitlines() if line.strip()] or [""]
-        self.telling = lines[0 if compiler else -1]  # a compiler begins with the error, a process's text ends with it
 
 
 class Session:
@@ -102,7 +93,7 @@ class Session:
         except WorkerFault as fault:
             if fault.kind != IDLE:
                 raise
-            if any(name not in ("eager", "compile") for name in self.workers):
+            if self.has_incumbent:
                 raise ProblemFault(INCUMBENT_FAILS, fault.message) from fault
             while self.workers:
                 self.executor.stop(self.workers.popitem()[1])
@@ -144,10 +135,23 @@ class Session:
         except BaseException as error:
             self.logs["last"] = worker.text.text(0.2)
             self.executor.stop(worker)
+            if isinstance(error, InternalError) and (weights != "first" or self.has_incumbent):
+                self._look_for_room()
             raise error
         if self.rules.second_process:
             self.executor.spares.prepare_next()
         return worker
+
+    @property
+    def has_incumbent(self) -> bool:
+        """Whether a process of an earlier candidate is alive."""
+        return any(name not in ("eager", "compile") for name in self.workers)
+
+    def _look_for_room(self) -> None:
+        """After a process did not start beside others of candidates: raises ProblemFault where they left it no memory on the device."""
+        free = self.executor.free_bytes()
+        if free is not None and free < START_BYTES:
+            raise ProblemFault(DOES_NOT_FIT, f"it must leave room for a further process, which did not start in {free / 1e6:.0f} MB")
 
     def extensions(self, candidate: Candidate) -> Path:
         """Where load_inline builds of this candidate lie."""
@@ -161,20 +165,31 @@ class Session:
         """A name for what is built of a candidate for one evaluation, or for all where the rules draw nothing anew."""
         return f"{candidate.sha256[:24]}{f'-{self.evaluations}' if self.rules.fresh_every == 1 else ''}"
 
-    def opponent(self, name: str, incumbent: Candidate | None = None, artifact: Path | None = None) -> WorkerHandle:
+    def build(self, candidate: Candidate) -> Path | None:
+        """Its artifact, or None where its builder makes none; raises BuildRefused and BuilderUnavailable."""
+        return build(self.executor, candidate, self.rules.deadlines.build_s)
+
+    def opponent(self, name: str, incumbent: Candidate | None = None) -> WorkerHandle:
         """The warm worker of "eager", "compile" or "incumbent". Raises ProblemFault where a baseline does not run."""
         key = incumbent.sha256 if name == "incumbent" and incumbent is not None else name
         if key in self.workers:
             return self.workers[key]
         if name == "incumbent" and incumbent is not None:
             self.end_incumbent()
-            worker = self.start(incumbent, artifact)
+            worker = self.start(incumbent, self.build(incumbent))
             self.ask("new_draws", self.deadline(1) + 60, {"worker": worker}, second=False, count=1,
                      timeout_s=self.rules.deadlines.first_call_s)
         else:
             worker = self._baseline(compiled=name == "compile")
         self.workers[key] = worker
         return worker
+
+    def to_blame(self, fault: ProblemFault) -> str:
+        """Which kind of fault it is: where an incumbent lives, without which there was room, it is the incumbent's, and ends it."""
+        if fault.kind not in (INCUMBENT_FAILS, DOES_NOT_FIT) or not self.has_incumbent:
+            return fault.kind
+        self.end_incumbent()
+        return INCUMBENT_FAILS
 
     def end_incumbent(self) -> None:
         """Stop the incumbent's worker, if there is one; whoever asks for it next gets a new process."""
@@ -292,51 +307,3 @@ class Session:
         for worker in self.workers.values():
             self.executor.stop(worker)
         self.workers = {}
-
-
-def extensions_folder(store: Path, candidate: Candidate) -> Path:
-    """Where load_inline builds of a candidate lie; its workers get private copies, and find them by TORCH_EXTENSIONS_DIR."""
-    return store / "extensions" / candidate.sha256[:24]
-
-
-def build(session: Session, candidate: Candidate) -> Path | None:
-    """Build a candidate off the device: the artifact, or None where the builder makes none.
-
-    Raises BuildRefused where the candidate is at fault, BuilderUnavailable where this machine cannot run its kind.
-    """
-    executor, builder = session.executor, builders.get(candidate.builder)
-    capability = executor.machine().get("capability")
-    arch = gpu_arch(str(capability)) if capability else None
-    limit = session.rules.deadlines.build_s
-    result = builder.build(candidate.source, executor.store / "builds", arch, limit)
-    if not result.ok:
-        raise BuildRefused("it does not compile", result.digest, compiler=True)
-    why_not = builder.unavailable(executor.device)
-    if why_not:
-        raise BuilderUnavailable(f"builder '{candidate.builder}' cannot run candidates on {executor.device}: {why_not}")
-    if builder.needs_import_build(candidate.source):
-        _import_build(session, candidate, limit)
-    return result.artifact
-
-
-def _import_build(session: Session, candidate: Candidate, limit: float) -> None:
-    done = session.extensions(candidate) / "imported"
-    if done.exists():
-        return
-    extensions = session.extensions(candidate)
-    worker = session.executor.nursery.spawn(on_device=False, writable=[extensions])
-    started = time.monotonic()
-    try:
-        session.executor.load(worker, candidate.source, candidate.builder, extensions=extensions, deadline_s=limit)
-        done.parent.mkdir(parents=True, exist_ok=True)
-        done.write_text(f"{time.monotonic() - started:.2f} s\n")
-    except WorkerFault as fault:
-        raise BuildRefused(f"it does not compile or import: {fault.message}", worker.text.text()) from fault
-    finally:
-        session.executor.stop(worker)
-
-
-def gpu_arch(capability: str) -> str:
-    """nvcc's name for a compute capability: "9.0" -> "sm_90a", the suffix from 9.0 on, where architecture-specific code exists."""
-    major, minor = capability.split(".")
-    return f"sm_{major}{minor}{'a' if int(major) >= 9 else ''}"

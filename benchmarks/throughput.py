@@ -20,13 +20,13 @@ import click
 
 from autokernel import builders
 from autokernel.builders.syntax import detect
+from autokernel.building import gpu_arch
 from autokernel.errors import AutoKernelError
 from autokernel.evaluate import evaluate
 from autokernel.executor.broker import Executor
 from autokernel.machine import default_device
 from autokernel.records import Candidate, Evaluation
 from autokernel.rules import preset
-from autokernel.session import gpu_arch
 from kernelbench_bridge import load_level
 
 FOLDER = Path(__file__).parent / "candidates"

@@ -19,6 +19,7 @@ from autokernel.evaluate import _sessions, evaluate
 from autokernel.executor import families, wire
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import IDLE, WorkerFault
+from autokernel.executor.handle import WorkerHandle
 from autokernel.records import INCUMBENT_FAILS, Candidate, Evaluation
 from kernelbench_bridge import load_level
 
@@ -280,6 +281,40 @@ def test_who_does_not_stand_idle_is_the_incumbent_or_a_fault_of_ours_and_the_nex
         with pytest.raises(InternalError, match="stood idle"):
             judge(executor, RIGHT)
     assert judge(executor, RIGHT).accepted
+
+
+@pytest.mark.parametrize(("free", "who", "reason"), [
+    (64 << 20, "second", "must leave room for a further process, which did not start in 67 MB"),
+    (64 << 20, "beside an incumbent", f"{INCUMBENT_FAILS}: it must leave room"),
+    (8 << 30, "second", None), (64 << 20, "alone", None),
+])
+def test_who_leaves_no_room_for_a_further_process_is_refused_and_a_machine_that_starts_none_is_not_blamed_on_it(
+        executor: Executor, monkeypatch: pytest.MonkeyPatch, free: int, who: str, reason: str | None) -> None:
+    started: list[WorkerHandle] = []
+    right = executor.load
+    fails = 2 if who != "alone" else 1
+
+    def load(worker: WorkerHandle, *given: Any, **more: Any) -> None:
+        started.append(worker)
+        if len(started) % fails == 0:
+            executor.nursery.bury(worker)
+            raise InternalError("a worker process did not start")
+        right(worker, *given, **more)
+
+    beside = who == "beside an incumbent"
+    assert executor.free_bytes() is None  # on the CPU
+    accepted_on_a_busy_machine(executor, RIGHT, FAST)  # the baselines are up
+    with monkeypatch.context() as patch:
+        patch.setattr(executor, "load", load)
+        patch.setattr(executor, "free_bytes", lambda: free)
+        asked = {"incumbent": Candidate(RIGHT + "# before\n", "python"), "against": ("incumbent", "eager")} if beside else {}
+        if reason is None:
+            with pytest.raises(InternalError, match="did not start"):
+                evaluate(TASK, Candidate(RIGHT, "python"), rules=STRICT, executor=executor, **asked)
+        else:
+            made = evaluate(TASK, Candidate(RIGHT, "python"), rules=STRICT, executor=executor, **asked)
+            assert made.refused_by == ("problem" if beside else "determinism") and reason in made.reason
+    assert not [name for name in _sessions[executor].workers if name != "eager"]
 
 
 UNBUILDABLE = {

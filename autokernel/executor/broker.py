@@ -128,6 +128,11 @@ class Executor:
         """What the judge says of its device (Judge.hello)."""
         return self._hello
 
+    def free_bytes(self) -> int | None:
+        """Memory of the device that nobody holds; None on the CPU."""
+        free: int | None = self._ask("room", START_S)["free_bytes"]
+        return free
+
     def ceilings(self) -> dict[str, Any]:
         """Measured copy and GEMM rates of the device, once a session."""
         if self._ceilings is None:

@@ -61,6 +61,13 @@ class Judge:
         if free > memory_bytes:
             cuda_driver.allocate(free - memory_bytes)
 
+    def room(self) -> dict[str, Any]:
+        """Bytes of the device that nobody holds, this process keeping none that it does not use; None on the CPU."""
+        if self.device.type != "cuda":
+            return {"free_bytes": None}
+        torch.cuda.empty_cache()
+        return {"free_bytes": torch.cuda.mem_get_info(self.device)[0]}
+
     def open(self, *, source: str, name: str, seed: int, rules: dict[str, Any]) -> dict[str, Any]:
         """Run a problem's code and learn its facts; forgets the problem before."""
         self.close_problem()
@@ -98,7 +105,7 @@ class Judge:
         """The reply to one request; failures of worker, problem and memory are told apart."""
         order = message.pop("order")
         try:
-            if order in ("hello", "open", "detach", "probe"):
+            if order in ("hello", "room", "open", "detach", "probe"):
                 reply: dict[str, Any] = getattr(self, order)(**message)
             elif order == "attach":
                 reply = self.attach(fds[0], **message)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from autokernel.building import gpu_arch
 from autokernel.durable import make_folder, storage_errors
 from autokernel.errors import MissingOnMachine, UsageError
 from autokernel.executor.broker import Executor
@@ -18,7 +19,6 @@ from autokernel.exporting.prepare import as_class, operation_of
 from autokernel.exporting.prove import Proof, changed, prove
 from autokernel.exporting.winners import Winner
 from autokernel.rules import STRICT, Rules
-from autokernel.session import gpu_arch
 from exporters import OP, ExportError, Kernel, Operation, refused
 from exporters.repository import PROOF, Sources, repository_files
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from autokernel.building import extensions_folder
 from autokernel.durable import storage_errors
 from autokernel.evaluate import evaluate
 from autokernel.executor.broker import Executor
 from autokernel.exporting.winners import Winner
 from autokernel.records import Candidate, Comparison, Evaluation
 from autokernel.rules import Rules
-from autokernel.session import extensions_folder
 from exporters import CLASS_ONLY, Operation
 
 LOADED_BACK = '''"""An exported kernel, loaded back as its users load it."""
