@@ -1,0 +1,372 @@
+# L1/81 81_conv_transposed_2D_asymmetric_input_square_kernel___dilated____padded____strided__: 0.5469x eager (0.5375 to 0.5489); 0.5774x compile (0.5657 to 0.5938)
+# Rules strict/5, precision tf32 or half, candidate 8fe29257d686911e6183132287bda0be9918ead288fe6f1653f8b95ff8826af4
+# Machine: capability 9.0, cpus 16, cuda 13.0, device cuda:0 NVIDIA H200, device_name NVIDIA H200, driver 580.159.04, freeze group, l2_bytes 62914560, memory_bytes 150109880320, python 3.12.3, sandbox namespaces, hiding, seccomp, groups, limits; no group for memory, pids, cpuset (no control group hands it down to this process), threads 16, torch 2.11.0+cu130, triton 3.6.0
+# Judged 2026-12-01T14:01:18+00:00 by AutoKernel 0.1.0. Repeat with:
+#   autokernel kb eval L1/81 runs/L1-h200-h/winners/L1_81.py --source kernelbench/data
+
+"""Implicit GEMM, transposed."""
+
+import functools
+import math
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+SHAPE = {
+    'conv': {
+        'stride': [5, 5], 'padding': [1, 1], 'dilation': [2, 2], 'output_padding': [0, 0], 'transposed': True,
+        'groups': 1, 'pool': None, 'kind': None, 'across': False, 'channels': None,
+    },
+}
+PARAMS = {
+    'conv': {
+        'block_m': 128, 'block_n': 64, 'block_k': 32, 'num_warps': 4, 'num_stages': 3, 'precision': 'tf32',
+        'layout': 'channels last',
+    },
+}
+
+
+class DirectKernel:
+    """A kernel whose launches, from the second with like arguments on, go straight to what was compiled for the first."""
+
+    def __init__(self, kernel):
+        self.kernel, self.compiled = kernel, {}
+        self.given = 1 + max(n for n, parameter in enumerate(kernel.params) if not parameter.is_constexpr)  # constants alone from there on
+
+    def __getitem__(self, grid):
+        return lambda *arguments, **options: self.launch((*grid, 1, 1)[:3], arguments, options)
+
+    def launch(self, grid, arguments, options):
+        """All arguments by position. Triton compiles for constants, types, integers and whether pointers are multiples of 16."""
+        key = (torch.cuda.current_device(), arguments[self.given:], *options.values(), *[
+            (x.dtype, x.data_ptr() % 16) if isinstance(x, torch.Tensor) else float if isinstance(x, float) else x for x in arguments[:self.given]
+        ])
+        compiled = self.compiled.get(key)
+        if compiled is None:
+            self.compiled[key] = self.kernel[grid](*arguments, **options)
+        else:
+            compiled[grid](*arguments)
+
+
+def direct(kernel):
+    """Direct launches for a compiled kernel; an interpreted one stays as it is."""
+    return DirectKernel(kernel) if isinstance(kernel, triton.JITFunction) else kernel
+
+
+@triton.jit
+def conv_chain(x0, x1, x2, x3, inside):
+    """Applied to the tile (channels, pixels), bias included, with up to three more tensors; `inside` says which channels are there."""
+    return x0
+
+
+@triton.jit
+def conv_finish(x0, x1, x2, x3, inside):
+    """Applied to the pooled tile."""
+    return x0
+
+
+@triton.jit
+def conv_rounded(v):
+    """float32 rounded to TF32's ten bits of fraction."""
+    return ((v.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
+
+
+@direct
+@triton.jit
+def conv_turn_kernel(x, y, C: tl.constexpr, SPOTS: tl.constexpr, ROUND: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_S: tl.constexpr):
+    """(samples, C, SPOTS) to (samples, SPOTS, C), a tile of one sample."""
+    TILES_C: tl.constexpr = (C + BLOCK_C - 1) // BLOCK_C
+    TILES_S: tl.constexpr = (SPOTS + BLOCK_S - 1) // BLOCK_S
+    pid = tl.program_id(0)
+    c = (pid % TILES_C) * BLOCK_C + tl.arange(0, BLOCK_C)
+    s = (pid // TILES_C % TILES_S) * BLOCK_S + tl.arange(0, BLOCK_S)
+    sample = (pid // (TILES_C * TILES_S)).to(tl.int64) * (C * SPOTS)
+    mask = (c < C)[:, None] & (s < SPOTS)[None, :]
+    v = tl.load(x + sample + c[:, None] * SPOTS + s[None, :], mask=mask, other=0.0)
+    if ROUND:
+        v = conv_rounded(v)
+    tl.store(y + sample + s[:, None] * C + c[None, :], tl.trans(v), mask=tl.trans(mask))
+
+
+@triton.jit
+def conv_greatest(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def conv_begin(r, K: tl.constexpr, S: tl.constexpr, P: tl.constexpr, D: tl.constexpr, G: tl.constexpr, INVERSE: tl.constexpr, T: tl.constexpr):
+    """One dimension, for outputs r, r + step, ...: where the first one's first tap reads, that tap's number, and how many taps there are.
+
+    Transposed (T): output o meets tap k at input (o + P - k D) / S where that is whole, which is so for every S // G-th tap, or for none
+    (G is the greatest common divisor of S and D, INVERSE that of D / G modulo S / G).
+    """
+    if T:
+        rest = (r + P) % S
+        first = (rest // G * INVERSE) % (S // G)
+        taps = (K - first + S // G - 1) // (S // G)
+        return (r + P - first * D) // S, first, tl.where(rest % G == 0, taps, 0)
+    else:
+        return r * S - P, 0, K
+
+
+@triton.jit
+def conv_extra(e, n, c, at, channels, inside, SN: tl.constexpr, SC: tl.constexpr, SP: tl.constexpr):
+    """One more tensor at (sample, channel, pixel), in float32, by its strides. SN -1: a number; -2: none; SP -1: pixels lie side by side."""
+    if SN == -2:
+        return 0.0
+    elif SN == -1:
+        return e
+    elif SN == 0 and SC == 0 and SP == 0:
+        return tl.load(e).to(tl.float32)
+    elif SN == 0 and SP == 0:
+        return tl.load(e + c * SC, mask=channels, other=0.0).to(tl.float32)
+    else:
+        return tl.load(e + n * SN + c * SC + at * SP, mask=inside, other=0.0).to(tl.float32)
+
+
+@direct
+@triton.jit
+def conv_conv_kernel(
+    x, w, b, e1, e2, e3, y,
+    N: tl.constexpr, C: tl.constexpr, OC: tl.constexpr, GROUPS: tl.constexpr, CHANNELS: tl.constexpr,
+    D: tl.constexpr, H: tl.constexpr, W: tl.constexpr, OD: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
+    XN: tl.constexpr, XC: tl.constexpr, XD: tl.constexpr, XH: tl.constexpr, XW: tl.constexpr,
+    KD: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, SD: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr,
+    PD: tl.constexpr, PH: tl.constexpr, PW: tl.constexpr, DD: tl.constexpr, DH: tl.constexpr, DW: tl.constexpr,
+    GD: tl.constexpr, GH: tl.constexpr, GW: tl.constexpr, ID: tl.constexpr, IH: tl.constexpr, IW: tl.constexpr,
+    LD: tl.constexpr, LH: tl.constexpr, LW: tl.constexpr, POOL: tl.constexpr, TRANSPOSED: tl.constexpr, EDGES: tl.constexpr,
+    N1: tl.constexpr, C1: tl.constexpr, P1: tl.constexpr, N2: tl.constexpr, C2: tl.constexpr, P2: tl.constexpr,
+    N3: tl.constexpr, C3: tl.constexpr, P3: tl.constexpr,
+    BIAS: tl.constexpr, PRECISION: tl.constexpr, LAST: tl.constexpr, FLAT: tl.constexpr, WIDE: tl.constexpr, ROUND: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """One tile. Outputs lie on lattices of steps (LD, LH, LW): a tile belongs to one of them, or pools over all of them (POOL).
+
+    `w` is (GROUPS * OC, taps, C). FLAT: taps and channels are one axis, cut anywhere; else a step of the sum stays within a tap.
+    """
+    LATTICES: tl.constexpr = LD * LH * LW
+    QD: tl.constexpr = OD // LD if POOL is not None else (OD + LD - 1) // LD
+    QH: tl.constexpr = OH // LH if POOL is not None else (OH + LH - 1) // LH
+    QW: tl.constexpr = OW // LW if POOL is not None else (OW + LW - 1) // LW
+    TILES_N: tl.constexpr = (OC + BLOCK_N - 1) // BLOCK_N
+    KSD: tl.constexpr = SD // GD if TRANSPOSED else 1  # from one tap that is met to the next
+    KSH: tl.constexpr = SH // GH if TRANSPOSED else 1
+    KSW: tl.constexpr = SW // GW if TRANSPOSED else 1
+    JD: tl.constexpr = -(DD // GD) if TRANSPOSED else DD  # what that moves in the input
+    JH: tl.constexpr = -(DH // GH) if TRANSPOSED else DH
+    JW: tl.constexpr = -(DW // GW) if TRANSPOSED else DW
+    pid = tl.program_id(0)
+    if POOL is None:
+        lattice = pid % LATTICES
+        pid = pid // LATTICES
+        last = lattice + 1
+    else:
+        lattice = 0
+        last = LATTICES
+    part = pid % (TILES_N * GROUPS)
+    group = part // TILES_N
+    m = (pid // (TILES_N * GROUPS)) * BLOCK_M + tl.arange(0, BLOCK_M)
+    qw = m % QW
+    qh = (m // QW) % QH
+    qd = (m // (QW * QH)) % QD
+    sample = m // (QW * QH * QD)
+    pixels = m < N * QD * QH * QW
+    c_out = (part % TILES_N) * BLOCK_N + tl.arange(0, BLOCK_N)
+    channels = c_out < OC
+    wide = sample.to(tl.int64) if WIDE else sample
+    source = x + wide * XN + group * (C * XC)
+    rows = w + (group * OC + c_out) * (KD * KH * KW * C)
+    rk = tl.arange(0, BLOCK_K)
+    c_all = (group * OC + c_out)[:, None]
+    at = tl.zeros([1, BLOCK_M], tl.int32)
+    LEFT: tl.constexpr = 1 if CHANNELS == 1 and POOL is None else BLOCK_N
+    best = tl.full([LEFT, BLOCK_M], float("-inf") if POOL == "max" else 0.0, tl.float32)
+    for place in range(lattice, last):
+        rd = place // (LH * LW)
+        rh = (place // LW) % LH
+        rw = place % LW
+        bd, fd, nd = conv_begin(rd, KD, SD, PD, DD, GD, ID, TRANSPOSED)
+        bh, fh, nh = conv_begin(rh, KH, SH, PH, DH, GH, IH, TRANSPOSED)
+        bw, fw, nw = conv_begin(rw, KW, SW, PW, DW, GW, IW, TRANSPOSED)
+        at_d = bd + qd * (LD // SD if TRANSPOSED else LD * SD)
+        at_h = bh + qh * (LH // SH if TRANSPOSED else LH * SH)
+        at_w = bw + qw * (LW // SW if TRANSPOSED else LW * SW)
+        acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        STEPS: tl.constexpr = (C + BLOCK_K - 1) // BLOCK_K
+        if FLAT:
+            total = (KD * KH * KW * C + BLOCK_K - 1) // BLOCK_K
+        else:
+            total = nd * nh * nw * STEPS
+        for step in range(0, total):
+            if FLAT:  # (tap, channel) from one number; a filter's taps are all met
+                k = step * BLOCK_K + rk
+                tap = k // C
+                c = k % C
+                jw = tap % KW
+                jh = (tap // KW) % KH
+                jd = tap // (KW * KH)
+                number = k
+                more = k < KD * KH * KW * C
+            else:
+                tap = step // STEPS
+                c = (step % STEPS) * BLOCK_K + rk
+                jw = tap % nw
+                jh = (tap // nw) % nh
+                jd = tap // (nw * nh)
+                number = (((fd + jd * KSD) * KH + fh + jh * KSH) * KW + fw + jw * KSW) * C + c
+                more = c < C
+            # neighbours are channels (LAST): pixels down, channels across; else the other way round, so that threads walk along rows
+            d = (at_d[:, None] if LAST else at_d[None, :]) + (jd if not FLAT else jd[None, :] if LAST else jd[:, None]) * JD
+            h = (at_h[:, None] if LAST else at_h[None, :]) + (jh if not FLAT else jh[None, :] if LAST else jh[:, None]) * JH
+            v = (at_w[:, None] if LAST else at_w[None, :]) + (jw if not FLAT else jw[None, :] if LAST else jw[:, None]) * JW
+            mask = pixels[:, None] & more[None, :] if LAST else pixels[None, :] & more[:, None]
+            if EDGES:
+                mask = mask & ((d >= 0) & (d < D) & (h >= 0) & (h < H) & (v >= 0) & (v < W))
+            places = (source[:, None] if LAST else source[None, :]) + (d * XD + h * XH + v * XW) + (c[None, :] if LAST else c[:, None]) * XC
+            left = tl.load(places, mask=mask, other=0.0)
+            if not LAST:
+                left = tl.trans(left)
+            if ROUND:
+                left = conv_rounded(left)
+            right = tl.load(rows[None, :] + number[:, None], mask=more[:, None] & channels[None, :], other=0.0)
+            acc = tl.dot(left, right, acc, input_precision=PRECISION)
+        tile = tl.trans(acc)
+        if BIAS:
+            tile += tl.load(b + group * OC + c_out, mask=channels, other=0.0).to(tl.float32)[:, None]
+        if POOL is None:
+            od = qd * LD + rd
+            oh = qh * LH + rh
+            ow = qw * LW + rw
+            pixels = pixels & (od < OD) & (oh < OH) & (ow < OW)
+        else:
+            od = qd
+            oh = qh
+            ow = qw
+        at = ((od * (QH if POOL is not None else OH) + oh) * (QW if POOL is not None else OW) + ow)[None, :]
+        inside = channels[:, None] & pixels[None, :]
+        x1 = conv_extra(e1, wide[None, :], c_all, at, channels[:, None], inside, N1, C1, P1)
+        x2 = conv_extra(e2, wide[None, :], c_all, at, channels[:, None], inside, N2, C2, P2)
+        x3 = conv_extra(e3, wide[None, :], c_all, at, channels[:, None], inside, N3, C3, P3)
+        tile = conv_chain(tile, x1, x2, x3, channels[:, None])
+        if POOL == "max":
+            best = conv_greatest(best, tile)
+        elif POOL == "avg":
+            best += tile * (1.0 / LATTICES)
+        else:
+            best = tile
+    if POOL is not None:
+        within = channels[:, None] & pixels[None, :]
+        y1 = conv_extra(e1, wide[None, :], c_all, at, channels[:, None], within, N1, C1, P1)
+        y2 = conv_extra(e2, wide[None, :], c_all, at, channels[:, None], within, N2, C2, P2)
+        y3 = conv_extra(e3, wide[None, :], c_all, at, channels[:, None], within, N3, C3, P3)
+        best = conv_finish(best, y1, y2, y3, channels[:, None])
+    SPOTS: tl.constexpr = QD * QH * QW if POOL is not None else OD * OH * OW
+    if CHANNELS == 1:
+        tl.store(y + wide[None, :] * SPOTS + at, best.to(y.dtype.element_ty), mask=pixels[None, :])
+    else:
+        places = y + wide[None, :] * (GROUPS * OC * SPOTS) + c_all * SPOTS + at
+        tl.store(places, best.to(y.dtype.element_ty), mask=channels[:, None] & pixels[None, :])
+
+
+def conv_three(values: Sequence[int], fill: int) -> list[int]:
+    """The last three dimensions' values, `fill` for those that are not there."""
+    return [fill] * (3 - len(values)) + list(values)
+
+
+def conv_turned(x: torch.Tensor, samples: int, channels: int, tf32: bool) -> torch.Tensor:
+    """(samples, spots, channels) of a tensor that holds (samples, channels, spots), rounded if `tf32`."""
+    x = x.contiguous()
+    spots = x.numel() // (samples * channels)
+    y = torch.empty(samples, spots, channels, dtype=x.dtype, device=x.device)
+    block_c, block_s = min(64, 1 << (channels - 1).bit_length()), min(64, 1 << (spots - 1).bit_length())
+    conv_turn_kernel[(samples * -(-channels // block_c) * -(-spots // block_s),)](x, y, channels, spots, tf32, block_c, block_s, num_warps=4)
+    return y
+
+
+def conv_placed(extras: tuple[torch.Tensor | float, ...], shape: list[int], y: torch.Tensor) -> tuple[list[torch.Tensor | float], list[int]]:
+    """Three arguments for `extra` and their nine strides (sample, channel, pixel); `y` stands in for what is not there."""
+    lent: list[torch.Tensor | float] = []
+    steps: list[int] = []
+    for e in [*extras, *[None] * (3 - len(extras))]:
+        if isinstance(e, torch.Tensor):
+            e = e.expand(shape)
+            if any(e.stride()[2:]) and not e[0, 0].is_contiguous():
+                e = e.contiguous()
+            steps += [e.stride(0), e.stride(1), int(any(e.stride()[2:]))]
+        else:
+            steps += [-2, 0, 0] if e is None else [-1, 0, 0]
+        lent.append(y if e is None else e)
+    return lent, steps
+
+
+@functools.lru_cache
+def conv_planned(x: torch.Size, weight: torch.Size) -> tuple[list[int], tuple[int, ...], tuple[int | str | None, ...], tuple[int, ...]]:
+    """For an input and a weight of these shapes: the result's shape with all channels, the kernel's constants before the input's strides
+    and after them, and (tiles, whether taps and channels are one axis, block_n, block_k)."""
+    transposed, groups, dims = SHAPE["conv"]["transposed"], SHAPE["conv"]["groups"], len(x) - 2
+    size, kernel = conv_three(x[2:], 1), conv_three(weight[2:], 1)
+    stride, padding, dilation = conv_three(SHAPE["conv"]["stride"], 1), conv_three(SHAPE["conv"]["padding"], 0), conv_three(SHAPE["conv"]["dilation"], 1)
+    rest = conv_three(SHAPE["conv"]["output_padding"], 0)
+    if transposed:
+        out = [(i - 1) * s - 2 * p + d * (k - 1) + r + 1 for i, s, p, d, k, r in zip(size, stride, padding, dilation, kernel, rest, strict=True)]
+    else:
+        out = [(i + 2 * p - d * (k - 1) - 1) // s + 1 for i, s, p, d, k in zip(size, stride, padding, dilation, kernel, strict=True)]
+    divisors = [math.gcd(s, d) for s, d in zip(stride, dilation, strict=True)]
+    inverses = [pow(d // g, -1, s // g) if transposed and s > g else 0 for s, d, g in zip(stride, dilation, divisors, strict=True)]
+    window = conv_three(SHAPE["conv"]["pool"], 1) if SHAPE["conv"]["pool"] else None
+    lattice = window or (stride if transposed else [1, 1, 1])
+    spots = [o // s for o, s in zip(out, lattice, strict=True)] if window else out
+    c, oc = x[1] // groups, weight[1] if transposed else weight[0] // groups
+    flat = c % PARAMS["conv"]["block_k"] != 0 and (not transposed or max(stride) == 1)
+    depth = math.prod(kernel) * c if flat else c
+    block_n = max(16, 1 << (oc - 1).bit_length())
+    block_n = block_n if SHAPE["conv"]["across"] else min(PARAMS["conv"]["block_n"], block_n)
+    block_k = min(PARAMS["conv"]["block_k"], max(16, 1 << (depth - 1).bit_length()))
+    each = math.prod(-(-o // s) for o, s in zip(out, lattice, strict=True)) if not window else math.prod(spots)
+    tiles = -(-(x[0] * each) // PARAMS["conv"]["block_m"]) * -(-oc // block_n) * groups * (1 if window else math.prod(lattice))
+    before = (x[0], c, oc, groups, SHAPE["conv"]["channels"], *size, *out)
+    after = (*kernel, *stride, *padding, *dilation, *divisors, *inverses, *lattice, SHAPE["conv"]["kind"] if window else None, transposed, transposed or any(padding))
+    return [x[0], oc * groups, *spots[3 - dims :]], before, after, (tiles, flat, block_n, block_k)
+
+
+def conv(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, *extras: torch.Tensor | float
+) -> torch.Tensor:
+    """finish(pool(chain(convolution(x, weight) + bias))): `x` (N, C, ...) with one to three further dimensions, `weight` as torch has it.
+
+    `extras` are up to three numbers or tensors that broadcast to the result. Gives (N, channels, ...) in `x`'s dtype.
+    """
+    groups, kind, exact = SHAPE["conv"]["groups"], x.dtype, x.device.type == "cpu"  # the interpreter knows plain float32 alone
+    tf32 = PARAMS["conv"]["precision"] == "tf32" and kind == torch.float32 and not exact
+    last = PARAMS["conv"]["layout"] == "channels last"
+    shape, before, after, (tiles, flat, block_n, block_k) = conv_planned(x.shape, weight.shape)
+    # the weights as (output channels, taps, input channels of a group)
+    samples, inner = (groups, weight.shape[0] // groups) if SHAPE["conv"]["transposed"] else weight.shape[:2]
+    w = conv_turned(weight, samples, inner, tf32)
+    if last:
+        x = conv_turned(x, x.shape[0], x.shape[1], tf32).view(x.shape[0], *x.shape[2:], x.shape[1]).movedim(-1, 1)
+    if exact:
+        x, w = x.float(), w.float()
+    y = torch.empty(shape[0], SHAPE["conv"]["channels"] or shape[1], *shape[2:], dtype=kind, device=x.device)
+    lent, steps = conv_placed(extras, shape, y)
+    conv_conv_kernel[(tiles,)](
+        x, w, w if bias is None else bias, *lent, y, *before, x.stride(0), x.stride(1), *conv_three(x.stride()[2:], 0), *after, *steps, bias is not None,
+        PARAMS["conv"]["precision"] if x.dtype == torch.float32 and not exact else "ieee", last, flat,
+        max(x.numel(), y.numel()) > 2**31 - 2**24, tf32 and not last, PARAMS["conv"]["block_m"], block_n, block_k,
+        num_warps=PARAMS["conv"]["num_warps"], num_stages=PARAMS["conv"]["num_stages"],
+    )
+    return y
+
+
+class ModelNew(nn.Module):
+    """Implicit GEMM, transposed."""
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int, stride: int=1, padding: int=0, dilation: int=1, bias: bool=False):
+        super(ModelNew, self).__init__()
+        self.conv_transpose2d = nn.ConvTranspose2d(in_channels, out_channels, kernel_size, stride=stride, padding=padding, dilation=dilation, bias=bias)
+
+    def forward(self, x):
+        return conv(x, self.conv_transpose2d.weight).view((16, 64, 318, 638))
