@@ -96,6 +96,7 @@ setup(
     package_dir=FOLDERS,
     cmdclass={"build_py": BuildPy},
     package_data={"autokernel": ["py.typed"], "kernelbench_bridge": ["py.typed", "embedded/**/*"], "scorer": ["py.typed"],
+                  "autokernel.builders": ["light/*.h"],
                   "autokernel.report": ["*.j2"],
                   "exporters": ["py.typed", "texts/*"]},
     exclude_package_data={"": ["__pycache__/*", "*.pyc"]},

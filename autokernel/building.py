@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
 from autokernel import builders
+from autokernel.builders import light_headers
 from autokernel.errors import BuilderUnavailable
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import WorkerFault
 from autokernel.records import Candidate
+
+IMPORTED = "imported"  # in a build's folder once it is whole: how long it took and with which headers
+LIGHT, STOCK = "light torch headers", "torch's own headers"
 
 
 class BuildRefused(Exception):
@@ -19,7 +24,8 @@ class BuildRefused(Exception):
         super().__init__(reason)
         self.reason, self.digest = reason, digest
         lines = [line.strip() for line in digest.splitlines() if line.strip()] or [""]
-        self.telling = lines[0 if compiler else -1]  # a compiler begins with the error, a process's text ends with it
+        # a compiler begins with its errors, a process's text ends with the exception, for which a compiler's error may be the cause
+        self.telling = next((line for line in lines if " error: " in line), lines[0 if compiler else -1])
 
 
 def extensions_folder(store: Path, candidate: Candidate) -> Path:
@@ -47,20 +53,40 @@ def build(executor: Executor, candidate: Candidate, limit_s: float) -> Path | No
 
 
 def _import_build(executor: Executor, candidate: Candidate, limit_s: float) -> None:
-    extensions = extensions_folder(executor.store, candidate)
-    done = extensions / "imported"
-    if done.exists():
+    folder = extensions_folder(executor.store, candidate)
+    if (folder / IMPORTED).exists():
         return
-    worker = executor.nursery.spawn(on_device=False, writable=[extensions])
+    folder.mkdir(parents=True, exist_ok=True)
+    light = light_headers.place(folder, candidate.source)
     started = time.monotonic()
+    fault, log = _import(executor, candidate, folder, limit_s)
+    if fault is not None and light and light_headers.may_lack(log):
+        shutil.rmtree(folder)
+        folder.mkdir()
+        light = False
+        fault, log = _import(executor, candidate, folder, limit_s)
+    if fault is not None:
+        shutil.rmtree(folder)
+        raise BuildRefused(f"it does not compile or import: {fault.message}", log) from fault
+    (folder / IMPORTED).write_text(f"{time.monotonic() - started:.2f} s, {LIGHT if light else STOCK}\n", encoding="utf-8")
+
+
+def _import(executor: Executor, candidate: Candidate, folder: Path, limit_s: float) -> tuple[WorkerFault | None, str]:
+    """Import it in a process without the device, which keeps what that builds; what went wrong, and what was printed."""
+    worker = executor.nursery.spawn(on_device=False, writable=[folder])
     try:
-        executor.load(worker, candidate.source, candidate.builder, extensions=extensions, deadline_s=limit_s)
-        done.parent.mkdir(parents=True, exist_ok=True)
-        done.write_text(f"{time.monotonic() - started:.2f} s\n")
+        executor.load(worker, candidate.source, candidate.builder, extensions=folder, deadline_s=limit_s)
+        return None, ""
     except WorkerFault as fault:
-        raise BuildRefused(f"it does not compile or import: {fault.message}", worker.text.text()) from fault
+        return fault, worker.text.text()
     finally:
         executor.stop(worker)
+
+
+def way_of_building(store: Path, candidate: Candidate) -> tuple[str, ...]:
+    """The label that says how a candidate which compiles when it is imported was built; none for all others."""
+    done = extensions_folder(store, candidate) / IMPORTED
+    return (f"load_inline: {done.read_text(encoding='utf-8').strip().partition(', ')[2]}",) if done.exists() else ()
 
 
 def gpu_arch(capability: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from autokernel import gate, measure, performance
 from autokernel.builders.syntax import unreadable
-from autokernel.building import BuildRefused
+from autokernel.building import BuildRefused, way_of_building
 from autokernel.errors import JudgeDied
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import COMPILE_BASELINE, DEADLINE, DOES_NOT_FIT, RAISED, REFERENCE_FAILS, ProblemFault, WorkerFault
@@ -316,7 +316,7 @@ class _Run:
             rules=self.rules.label, accepted=refusal is None, refused_by=refusal[0] if refusal else None,
             reason=_printable(refusal[1]) if refusal else "", verdicts=tuple(self.verdicts), comparisons=tuple(self.comparisons),
             machine=self.executor.machine(), oracle=f"eager fp32: {oracle}" if oracle else "fp64", precision_class=self.precision,
-            labels=tuple(self.labels),
+            labels=(*self.labels, *way_of_building(self.executor.store, self.candidate)),
             flops=sum(self.session.facts["products"].values()) if self.session else None,
             times_ms=dict(self.times), breakdown_s=dict(self.breakdown), verified=self._verified(), roofline=share,
             log=self.log[-LOG_CHARACTERS:], created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

@@ -18,7 +18,7 @@ LAYERS = (
     {"cli", "__main__"},
     {"run", "audit", "doctor", "self_test", "compat", "exporting", "report"},
     {"loop"},
-    {"evaluate", "judged_calls", "performance", "session", "proposers", "workspace", "ledger", "run_folder", "store", "standing",
+    {"evaluate", "judged_calls", "performance", "session", "building", "proposers", "workspace", "ledger", "run_folder", "store", "standing",
      "moveon", "results", "trials"},
     {"gate", "measure"},
     {"executor"},

@@ -211,7 +211,8 @@ class Executor:
              compiled: bool = False, extensions: Path | None = None, kernels: Path | None = None, deadline_s: float) -> None:
         """Have a worker import a candidate's file; see Nursery.load. Raises WorkerFault."""
         self.nursery.load(worker, source, builder, artifact=artifact, class_name=class_name, compiled=compiled, extensions=extensions,
-                          kernels=kernels, threads=min(int(self._hello.get("threads", 0)), len(self.cpus)), deadline_s=deadline_s)
+                          kernels=kernels, threads=min(int(self._hello.get("threads", 0)), len(self.cpus)),
+                          capability=str(self._hello.get("capability") or ""), deadline_s=deadline_s)
 
     def compile_ahead(self, source: str, kernels: Path, form: dict[str, Any], device: dict[str, Any], deadline_s: float) -> bool:
         """Compile a Triton candidate's kernels into the folder `kernels`, in a worker without the device; whether that could be done.

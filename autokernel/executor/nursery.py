@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from autokernel import builders
+from autokernel.builders import light_headers
 from autokernel.errors import InternalError
 from autokernel.executor import families, wire
 from autokernel.executor.faults import CONTRACT, DEADLINE, DIED, PROTOCOL, RAISED, WorkerFault
@@ -199,11 +200,12 @@ class Nursery:
 
     def load(self, worker: WorkerHandle, source: str, builder: str, *, artifact: Path | None = None, class_name: str = "ModelNew",
              compiled: bool = False, extensions: Path | None = None, kernels: Path | None = None, threads: int = 0,
-             deadline_s: float) -> None:
+             capability: str = "", deadline_s: float) -> None:
         """Have a worker import a candidate's file. Raises WorkerFault; a package that is missing is marked so.
 
         `extensions`: where load_inline builds lie. `kernels`: Triton's cache, shared by the processes of one candidate's evaluation.
-        `threads`: torch's intra-op threads, 0 leaves its default.
+        `threads`: torch's intra-op threads, 0 leaves its default. `capability`: of the GPU that load_inline builds for, which a worker
+        without the device cannot ask.
         """
         home = worker.folder.resolve()
         kernels = (kernels or home / "triton").resolve()
@@ -214,6 +216,10 @@ class Nursery:
             env["TRITON_CACHE_DIR"] = str(self.store / "baseline-triton")
             env |= COMPILER_ENV
         env |= builders.get(builder).worker_env(self.device)
+        if extensions is not None:
+            env |= light_headers.search_path(extensions)
+        if capability:  # as torch has it of itself: what builds, runs or judges must agree, or it is compiled again
+            env["TORCH_CUDA_ARCH_LIST"] = f"{capability}+PTX"
         files = {str(home / "candidate.py"): source.encode(), **self._driver_files(kernels)}
         if worker.shut_in and kernels in worker.kept:
             self._keep_living([kernels])
