@@ -78,7 +78,7 @@ def test_the_wheel_holds_our_packages_and_takes_no_foreign_name(wheel):
 def test_the_wheel_holds_every_module_and_every_embedded_problem(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     for package in ("autokernel", "exporters", "kernelbench_bridge", "scorer"):
-        expected = {p.relative_to(ROOT).as_posix() for p in (ROOT / package).rglob("*.py")}
+        expected = {p.relative_to(ROOT).as_posix() for p in (ROOT / package).rglob("*") if p.suffix in (".py", ".h", ".j2")}
         assert expected - names == set(), "setup.py must list the package of each"
     attacks = {f"autokernel/exploits/{p.relative_to(ROOT / 'tests' / 'exploits').as_posix()}"
                for p in (ROOT / "tests" / "exploits").rglob("*.py") if not p.name.startswith("test_")}
