@@ -261,7 +261,7 @@ def test_eval_of_a_right_candidate_is_exit_0_and_prints_the_promised_object(run,
     ("# even\n", ["--against", "compile,eager"], 0, "1.000x against compile"),
     ("# unjudged\n", [], 1, "does not fit"),
     ("# needs nvcc\n", [], 3, "needs nvcc"),
-    ("# fast\n", ["--rules", "quick", "--timeout", "5"], 0, "quick+timeout=5s/5"),
+    ("# fast\n", ["--rules", "quick", "--timeout", "5"], 0, "quick+timeout=5s/6"),
     ("# fast\n", ["--backend", "fortran"], 2, "fortran"),
 ])
 def test_eval_exits_with_the_verdict(run, tmp_path, text, more, code, word):

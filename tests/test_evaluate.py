@@ -171,9 +171,12 @@ def prepare(self, plan):
 Worker.prepare = prepare
 """ + RIGHT
     looks = replace(FAST.looks, pairs=(12,), first_look_s=2.0)  # less than its dawdling over 28 windows, more than all else takes
-    made = judge(executor, dawdling, using=replace(FAST, looks=looks))
-    pair = made.against("eager")
-    assert made.accepted and pair is not None and pair.pairs == 12, made.reason
+    for _ in range(2):  # all else takes longer where others use these cores
+        made = judge(executor, dawdling, using=replace(FAST, looks=looks))
+        pair = made.against("eager")
+        if pair is not None and pair.pairs == 12:
+            break
+    assert made.accepted and pair is not None and pair.pairs == 12, (made.reason, pair)
 
 
 def test_an_idle_incumbent_stands_still_while_others_are_timed_and_is_gone_where_it_is_not_asked_for(executor: Executor) -> None:
@@ -224,7 +227,7 @@ def test_who_is_much_faster_is_timed_in_longer_windows(executor: Executor) -> No
     pair = fast.against("eager")
     assert fast.accepted and pair is not None and pair.candidate.calls_per_window > session.calls == 1, fast.reason
     assert pair.candidate.calls_per_window * session.facts["eager_ms"] <= STRICT.window_most_ms
-    slow = judge(executor, "import time\n" + HEAD + slowly, using=STRICT, task=task)
+    slow = judge(executor, "import time\n" + HEAD + slowly, task=task)
     pair = slow.against("eager")
     assert slow.accepted and pair is not None and pair.candidate.calls_per_window == 1, slow.reason
 

@@ -16,18 +16,25 @@ from autokernel.executor.spares import Spares
 TEXT = "class ModelNew: pass\n"
 
 
-@pytest.fixture
-def nursery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
-    monkeypatch.setattr(module, "SPARE_CORES", 1)
-    made = Nursery("cpu", tmp_path / "store", tmp_path, (0,), compiles=True)
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    folder = tmp_path_factory.mktemp("nursery")
+    made = Nursery("cpu", folder / "store", folder, (0,), compiles=True)
     made.open()
     made.settle(dict)  # in all layers, as if a first worker had come through
-    made.device = "cuda:0"  # only from here on: the zygote itself is the CPU's
-    monkeypatch.setattr(made, "spawn", lambda **given: Nursery.spawn(made, **{**given, "on_device": False}))
     yield made
-    for worker in list(made.workers.values()):
-        made.bury(worker)
     made.close()
+
+
+@pytest.fixture
+def nursery(opened: Nursery, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
+    monkeypatch.setattr(module, "SPARE_CORES", 1)
+    monkeypatch.setattr(opened, "device", "cuda:0")  # only from here on: the zygote itself is the CPU's
+    monkeypatch.setattr(opened, "layers", opened.layers)  # as it is, whatever a test makes of it
+    monkeypatch.setattr(opened, "spawn", lambda **given: Nursery.spawn(opened, **{**given, "on_device": False}))
+    yield opened
+    for worker in list(opened.workers.values()):
+        opened.bury(worker)
 
 
 def test_a_compilers_spare_is_warmed_taken_and_replaced(nursery: Nursery) -> None:

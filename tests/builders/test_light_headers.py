@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,19 +72,15 @@ class Task:
                    "def get_inputs(): return [torch.randn(64, 256)]\ndef get_init_inputs(): return []\n")
 
 
-@pytest.fixture(scope="module")
-def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Executor]:
-    with Executor("cpu", tmp_path_factory.mktemp("store"), seed=7) as made:
-        yield made
-
-
 @pytest.mark.parametrize(("logs", "light", "reason"), [
     ([""], True, None), (["main.cpp:1:1: error: 'x' was not declared in this scope", ""], False, None),
     (["main.cpp:1:1: error: expected ';'"], True, "does not compile"),
     (["f.cu(1): error: class \"T\" has no member \"x\"", "f.cu(1): error: class \"T\" has no member \"x\""], False, "does not compile"),
 ])
 def test_a_build_that_may_lack_something_is_made_again_with_torchs_own_headers(
-        executor: Executor, monkeypatch: pytest.MonkeyPatch, logs: list[str], light: bool, reason: str | None) -> None:
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logs: list[str], light: bool, reason: str | None) -> None:
+    executor = Executor("cpu", tmp_path / "store")  # not entered: nothing is started
+    monkeypatch.setattr(executor, "machine", dict)
     candidate = Candidate(INLINE.replace("BODY", "return x;") + f"# {logs}\n", "python")
     folder, had = extensions_folder(executor.store, candidate), []
 
@@ -107,11 +102,13 @@ def test_a_build_that_may_lack_something_is_made_again_with_torchs_own_headers(
 
 
 @pytest.mark.slow
-def test_the_results_are_the_same_with_either_headers_and_a_compilers_error_is_the_reason(executor: Executor) -> None:
+def test_the_results_are_the_same_with_either_headers_and_a_compilers_error_is_the_reason(tmp_path: Path) -> None:
     bodies = {"return torch::relu(x) * 0.5;": "light torch headers",
               "namespace t = torch; return t::nn::functional::relu(x) * 0.5;": "torch's own headers"}
-    for body, headers in bodies.items():
-        made = evaluate(Task(), Candidate(INLINE.replace("BODY", body), "python"), rules=rules.QUICK, executor=executor)
-        assert made.accepted and f"load_inline: {headers}" in made.labels, made.reason
-    wrong = evaluate(Task(), Candidate(INLINE.replace("BODY", "return torch::rellu(x);"), "python"), rules=rules.QUICK, executor=executor)
+    with Executor("cpu", tmp_path, seed=7) as executor:
+        for body, headers in bodies.items():
+            made = evaluate(Task(), Candidate(INLINE.replace("BODY", body), "python"), rules=rules.QUICK, executor=executor)
+            assert made.accepted and f"load_inline: {headers}" in made.labels, made.reason
+        typo = Candidate(INLINE.replace("BODY", "return torch::rellu(x);"), "python")
+        wrong = evaluate(Task(), typo, rules=rules.QUICK, executor=executor)
     assert wrong.refused_by == "build" and "rellu" in wrong.reason, wrong.reason
