@@ -3,18 +3,24 @@ PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
+MAKEFLAGS += --jobs=2  # lint beside the tests, which leave the processors idle now and then
 
-.PHONY: demo test test-all lint clean
+.PHONY: demo test test-all tests lint clean
 
 demo: $(VENV)/.installed
 	$(BIN)/autokernel kb run --level 1 --minutes 4
 
-test: $(VENV)/.installed-test lint
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: lint tests
 
 # All attacks, all whole evaluations of KernelBench's ways, all plans: half an hour and more on two cores.
-test-all: $(VENV)/.installed-test lint
-	AUTOKERNEL_SLOW_TESTS=1 AUTOKERNEL_ALL_EXPLOITS=1 AUTOKERNEL_ALL_COMPAT=1 AUTOKERNEL_ALL_PLANS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+test-all: export AUTOKERNEL_SLOW_TESTS = 1
+test-all: export AUTOKERNEL_ALL_EXPLOITS = 1
+test-all: export AUTOKERNEL_ALL_COMPAT = 1
+test-all: export AUTOKERNEL_ALL_PLANS = 1
+test-all: lint tests
+
+tests: $(VENV)/.installed-test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

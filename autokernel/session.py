@@ -138,8 +138,7 @@ class Session:
             if isinstance(error, InternalError) and (weights != "first" or self.has_incumbent):
                 self._look_for_room()
             raise error
-        if self.rules.second_process:
-            self.executor.spares.prepare_next()
+        self.executor.spares.prepare_next()  # up before anything is timed, while this one compiles: for a second process or who comes next
         return worker
 
     @property

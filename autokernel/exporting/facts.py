@@ -1,7 +1,7 @@
 """A problem's facts for export, without allocating its tensors: what goes in, what Model holds, what comes out.
 
-Run as a process of its own, `python -m autokernel.exporting.facts`: reads the problem's source on stdin, prints one JSON object on
-stdout. It executes the problem's (trusted) code, as the judge does; never a candidate's.
+Run as a process of its own, `python -m autokernel.exporting.facts`: reads the problems' texts on stdin, a JSON list, and prints a list of
+objects. It executes the problems' (trusted) code, as the judge does; never a candidate's.
 """
 
 from __future__ import annotations
@@ -111,11 +111,10 @@ def _plain(value: Any) -> bool:
 
 
 def main() -> None:
-    """One request on stdin, one answer on stdout; what the problem prints is dropped."""
-    source = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")
+    """A list of texts on stdin, a list of answers on stdout; what the problems print is dropped."""
     with contextlib.redirect_stdout(io.StringIO()):
-        answer = facts(source)
-    sys.stdout.write(json.dumps(answer))
+        answers = [facts(source) for source in json.load(sys.stdin)]
+    sys.stdout.write(json.dumps(answers))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from autokernel.building import gpu_arch
 from autokernel.durable import make_folder, storage_errors
 from autokernel.errors import MissingOnMachine, UsageError
 from autokernel.executor.broker import Executor
+from autokernel.exporting.describe import ask_ahead
 from autokernel.exporting.prepare import as_class, operation_of
 from autokernel.exporting.prove import Proof, changed, prove
 from autokernel.exporting.winners import Winner
@@ -85,6 +86,7 @@ def _prepared(winners: Sequence[Winner], request: Request, executor: Executor, t
     operations: list[Operation] = []
     kept: dict[str, Winner] = {}
     left: list[tuple[str, str]] = []
+    ask_ahead([winner.problem.source for winner in winners])
     for winner in winners:
         tell(f"preparing {winner.problem.uid}")
         try:

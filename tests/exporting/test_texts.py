@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from autokernel.errors import UsageError
+from autokernel.exporting import describe
 from autokernel.exporting.binary import hub_arch, native_part
 from autokernel.exporting.describe import facts_of
 from autokernel.exporting.facts import facts
@@ -307,3 +309,27 @@ def test_files_beside_the_source_tree_are_not_imported(root, tmp_path):
     done = subprocess.run([sys.executable, "-c", script, source], capture_output=True, text=True, timeout=120, cwd=tmp_path / "tree",
                           env={**os.environ, "PYTHONPATH": str(tmp_path / "tree")})
     assert done.stdout == "(3, 5)\n", done.stderr
+
+
+def test_problems_are_described_by_one_process_and_alone_where_that_gives_no_answer(monkeypatch):
+    asked, known = [], facts(PROBLEM.replace("{held}", "n = n").replace("{body}", "return x").replace("{scale}", "1.5"))
+
+    def run(command, *, input, **more):
+        sources = json.loads(input)
+        asked.append(sources)
+        if "os._exit(3)" in sources:
+            return subprocess.CompletedProcess(command, 3, b"", b"killed\n")
+        answers = [{"error": "E: bad"} if source == "raise" else known for source in sources]
+        return subprocess.CompletedProcess(command, 0, json.dumps(answers).encode(), b"")
+
+    monkeypatch.setattr(describe.subprocess, "run", run)
+    monkeypatch.setattr(describe, "_answers", {})
+    describe.ask_ahead(["good", "raise", "good"])
+    assert describe.problem_facts("L1/1", "good") == facts_of(known) and asked == [["good", "raise"]]
+    with pytest.raises(UsageError, match="L1/2: its code does not run without tensors in memory.*E: bad"):
+        describe.problem_facts("L1/2", "raise")
+    describe.ask_ahead(["good", "os._exit(3)", "other"])
+    assert describe.problem_facts("L1/4", "other") == facts_of(known)
+    with pytest.raises(UsageError, match=r"L1/3: .*gave no answer \(code 3: killed\)"):
+        describe.problem_facts("L1/3", "os._exit(3)")
+    assert asked[1:] == [["os._exit(3)", "other"], ["other"], ["os._exit(3)"]]
