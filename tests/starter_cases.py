@@ -503,6 +503,9 @@ def convolutions() -> list[Case]:
             Case(f"transposed, {layout}", "conv", some((2, 6, 5, 4), (6, 7, 3, 4), (7,)),
                  lambda x, w, b: F.conv_transpose2d(x, w, b, (2, 3), (1, 0), (1, 2), 1, (1, 2)), turned,
                  small | {"layout": layout}, scale=32),
+            Case(f"transposed, whole rows, {layout}", "conv", some((2, 6, 5, 4), (6, 7, 3, 4), (7,)),
+                 lambda x, w, b: F.conv_transpose2d(x, w, b, (2, 3), (1, 0), (1, 2), 1, (1, 2)), turned,
+                 small | {"layout": layout, "rows": "whole"}, scale=32),
         ]
     return [
         *cases,
@@ -513,6 +516,10 @@ def convolutions() -> list[Case]:
         Case("transposed, average pooled", "conv", some((1, 3, 5, 4), (3, 5, 3, 3)),
              lambda x, w: F.avg_pool2d(F.conv_transpose2d(x, w, None, 2, 1), 2),
              {"stride": [2, 2], "padding": [1, 1], "transposed": True, "pool": [2, 2], "kind": "avg"}, small, scale=32),
+        *(Case(f"transposed 1d, whole rows, stride {stride}, dilation {dilation}", "conv", some((2, 8, 9), (8, 3, 4)),
+               lambda x, w, s=stride, d=dilation: F.conv_transpose1d(x, w, None, s, 2, 0, 2, d),
+               {"stride": [stride], "padding": [2], "dilation": [dilation], "output_padding": [0], "transposed": True, "groups": 2},
+               small | {"rows": "whole"}, scale=32) for stride, dilation in ((2, 2), (3, 2), (1, 1), (5, 1))),
         Case("weighed over channels", "conv", some((2, 3, 6, 5), (10, 3, 3, 3), (10,), (10, 1, 1)),
              lambda x, w, b, e: (F.conv2d(x, w, b) * e).sum(1, True), {"across": True, "channels": 1}, small, over, scale=64),
     ]

@@ -1,8 +1,9 @@
 """Convolution in 1, 2 or 3 dimensions, transposed or not, grouped, as implicit GEMM with what follows it. Default problem: 3 x 3, 2D.
 
 A tile is block_m pixels of the output by block_n channels; the sum runs over the filter's taps and the input's channels. Transposed
-convolution gathers: outputs whose places agree modulo the stride meet the same taps, and a tile holds such outputs only. Pooling
-windows that do not overlap are walked place by place, so that only pooled pixels are written.
+convolution gathers: outputs whose places agree modulo the stride meet the same taps, and a tile holds such outputs only. `rows` "whole"
+lets it hold outputs side by side along the last dimension instead, each with the taps that it meets: more is multiplied, by zeros, and
+what is written lies together. Pooling windows that do not overlap are walked place by place, so that only pooled pixels are written.
 
 float32 is multiplied as TF32 ("tf32", as cuDNN does by default; rounded to nearest first, since the tensor cores would cut off, which
 adds up), as three TF32 or bfloat16 products ("tf32x3", "bf16x3", about
@@ -24,10 +25,12 @@ SHAPE = {
     "stride": [1, 1], "padding": [0, 0], "dilation": [1, 1], "output_padding": [0, 0], "transposed": False, "groups": 1,
     "pool": None, "kind": None, "across": False, "channels": None,
 }  # pool: window of kind "max" or "avg"; across: a formula reduces over channels, so a tile holds them all; channels: what is left of them
-PARAMS = {"block_m": 128, "block_n": 64, "block_k": 32, "num_warps": 4, "num_stages": 3, "precision": "tf32", "layout": "as it is"}
+PARAMS = {"block_m": 128, "block_n": 64, "block_k": 32, "num_warps": 4, "num_stages": 3, "precision": "tf32", "layout": "as it is",
+          "rows": "by stride"}
 SPACE = {
     "block_m": [32, 64, 128, 256], "block_n": [16, 32, 64, 128, 256], "block_k": [16, 32, 64], "num_warps": [4, 8],
     "num_stages": [1, 2, 3, 4, 5], "precision": ["tf32", "bf16x3", "tf32x3", "bf16x6", "ieee"], "layout": ["as it is", "channels last"],
+    "rows": ["by stride", "whole"],
 }
 
 
@@ -110,7 +113,7 @@ def conv_kernel(
     KD: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, SD: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr,
     PD: tl.constexpr, PH: tl.constexpr, PW: tl.constexpr, DD: tl.constexpr, DH: tl.constexpr, DW: tl.constexpr,
     GD: tl.constexpr, GH: tl.constexpr, GW: tl.constexpr, ID: tl.constexpr, IH: tl.constexpr, IW: tl.constexpr,
-    LD: tl.constexpr, LH: tl.constexpr, LW: tl.constexpr, POOL: tl.constexpr, TRANSPOSED: tl.constexpr, EDGES: tl.constexpr,
+    LD: tl.constexpr, LH: tl.constexpr, LW: tl.constexpr, POOL: tl.constexpr, TRANSPOSED: tl.constexpr, EDGES: tl.constexpr, WHOLE: tl.constexpr,
     N1: tl.constexpr, C1: tl.constexpr, P1: tl.constexpr, N2: tl.constexpr, C2: tl.constexpr, P2: tl.constexpr,
     N3: tl.constexpr, C3: tl.constexpr, P3: tl.constexpr,
     BIAS: tl.constexpr, PRECISION: tl.constexpr, LAST: tl.constexpr, FLAT: tl.constexpr, WIDE: tl.constexpr, ROUND: tl.constexpr,
@@ -118,7 +121,7 @@ def conv_kernel(
 ):
     """One tile. Outputs lie on lattices of steps (LD, LH, LW): a tile belongs to one of them, or pools over all of them (POOL).
 
-    `w` is (GROUPS * OC, taps, C). FLAT: taps and channels are one axis, cut anywhere; else a step of the sum stays within a tap.
+    `w` is (GROUPS * OC, taps, C). WHOLE (transposed, LW 1): outputs along the last dimension each mask the taps that they do not meet. FLAT: taps and channels are one axis, cut anywhere; else a step of the sum stays within a tap.
     """
     LATTICES: tl.constexpr = LD * LH * LW
     QD: tl.constexpr = OD // LD if POOL is not None else (OD + LD - 1) // LD
@@ -127,10 +130,10 @@ def conv_kernel(
     TILES_N: tl.constexpr = (OC + BLOCK_N - 1) // BLOCK_N
     KSD: tl.constexpr = SD // GD if TRANSPOSED else 1  # from one tap that is met to the next
     KSH: tl.constexpr = SH // GH if TRANSPOSED else 1
-    KSW: tl.constexpr = SW // GW if TRANSPOSED else 1
+    KSW: tl.constexpr = SW // GW if TRANSPOSED and not WHOLE else 1
     JD: tl.constexpr = -(DD // GD) if TRANSPOSED else DD  # what that moves in the input
     JH: tl.constexpr = -(DH // GH) if TRANSPOSED else DH
-    JW: tl.constexpr = -(DW // GW) if TRANSPOSED else DW
+    JW: tl.constexpr = -DW if WHOLE else -(DW // GW) if TRANSPOSED else DW
     pid = tl.program_id(0)
     if POOL is None:
         lattice = pid % LATTICES
@@ -163,10 +166,10 @@ def conv_kernel(
         rw = place % LW
         bd, fd, nd = begin(rd, KD, SD, PD, DD, GD, ID, TRANSPOSED)
         bh, fh, nh = begin(rh, KH, SH, PH, DH, GH, IH, TRANSPOSED)
-        bw, fw, nw = begin(rw, KW, SW, PW, DW, GW, IW, TRANSPOSED)
+        bw, fw, nw = begin(rw, KW, 1 if WHOLE else SW, -PW if WHOLE else PW, DW, GW, IW, TRANSPOSED and not WHOLE)
         at_d = bd + qd * (LD // SD if TRANSPOSED else LD * SD)
         at_h = bh + qh * (LH // SH if TRANSPOSED else LH * SH)
-        at_w = bw + qw * (LW // SW if TRANSPOSED else LW * SW)
+        at_w = bw + qw * (1 if WHOLE else LW // SW if TRANSPOSED else LW * SW)
         acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
         STEPS: tl.constexpr = (C + BLOCK_K - 1) // BLOCK_K
         if FLAT:
@@ -196,6 +199,9 @@ def conv_kernel(
             h = (at_h[:, None] if LAST else at_h[None, :]) + (jh if not FLAT else jh[None, :] if LAST else jh[:, None]) * JH
             v = (at_w[:, None] if LAST else at_w[None, :]) + (jw if not FLAT else jw[None, :] if LAST else jw[:, None]) * JW
             mask = pixels[:, None] & more[None, :] if LAST else pixels[None, :] & more[:, None]
+            if WHOLE:
+                mask = mask & (v % SW == 0)
+                v = v // SW
             if EDGES:
                 mask = mask & ((d >= 0) & (d < D) & (h >= 0) & (h < H) & (v >= 0) & (v < W))
             places = (source[:, None] if LAST else source[None, :]) + (d * XD + h * XH + v * XW) + (c[None, :] if LAST else c[:, None]) * XC
@@ -290,7 +296,8 @@ def planned(x: torch.Size, weight: torch.Size) -> tuple[list[int], tuple[int, ..
     divisors = [math.gcd(s, d) for s, d in zip(stride, dilation, strict=True)]
     inverses = [pow(d // g, -1, s // g) if transposed and s > g else 0 for s, d, g in zip(stride, dilation, divisors, strict=True)]
     window = three(SHAPE["pool"], 1) if SHAPE["pool"] else None
-    lattice = window or (stride if transposed else [1, 1, 1])
+    whole = PARAMS["rows"] == "whole" and transposed and window is None
+    lattice = window or ([*stride[:2], 1 if whole else stride[2]] if transposed else [1, 1, 1])
     spots = [o // s for o, s in zip(out, lattice, strict=True)] if window else out
     c, oc = x[1] // groups, weight[1] if transposed else weight[0] // groups
     flat = c % PARAMS["block_k"] != 0 and (not transposed or max(stride) == 1)
@@ -301,7 +308,8 @@ def planned(x: torch.Size, weight: torch.Size) -> tuple[list[int], tuple[int, ..
     each = math.prod(-(-o // s) for o, s in zip(out, lattice, strict=True)) if not window else math.prod(spots)
     tiles = -(-(x[0] * each) // PARAMS["block_m"]) * -(-oc // block_n) * groups * (1 if window else math.prod(lattice))
     before = (x[0], c, oc, groups, SHAPE["channels"], *size, *out)
-    after = (*kernel, *stride, *padding, *dilation, *divisors, *inverses, *lattice, SHAPE["kind"] if window else None, transposed, transposed or any(padding))
+    after = (*kernel, *stride, *padding, *dilation, *divisors, *inverses, *lattice, SHAPE["kind"] if window else None, transposed, transposed or any(padding),
+             whole)
     return [x[0], oc * groups, *spots[3 - dims :]], before, after, (tiles, flat, block_n, block_k)
 
 

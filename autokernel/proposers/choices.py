@@ -6,7 +6,7 @@ search, which goes on from the fastest of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autokernel.proposers.graph import Value, numel
@@ -19,6 +19,8 @@ EMULATED_K = 1536  # from here on three bfloat16 products are well within the bo
 # and the ratio goes as 1 / sqrt(K)
 SHALLOW = 128  # products of an element of a convolution, below which the library leaves TF32 alone, as with few channels in 3D and with
 # groups when transposed: found by the errors of KernelBench's references
+MULTIPLIED, WRITTEN, WRITTEN_APART = 150e12, 2e12, 0.25e12  # a second: TF32 operations of an implicit GEMM; bytes of neighbours, and of
+# outputs a stride apart, as measured on KernelBench's four strided transposed convolutions that lost (0.19 to 0.27e12)
 LONG_CHAIN = 11  # operations of an epilogue from which on registers run out before tiles of 128 x 128 do
 # what an operation counts for there; others one
 WEIGHTS = {"tanh": 8, "sigmoid": 2, "log1p": 5, "expm1": 5, "erf": 6, "sin": 6, "cos": 6, "leaf": 0, "const": 0, "scalar": 0}
@@ -35,6 +37,13 @@ def first_choices(match: Match, params: Choice, backend: str) -> tuple[Choice, .
     changes = maker(match) if maker is not None else [{}]
     made = [{**params, **{k: v for k, v in change.items() if k in params}} for change in changes]
     return tuple(choice for n, choice in enumerate(made) if choice not in made[:n])
+
+
+def open_choices(match: Match, space: Mapping[str, list[Any]], firsts: Sequence[Choice]) -> dict[str, list[Any]]:
+    """What a starter leaves open for this match: its own values and those tried first, without parameters that change nothing here."""
+    idle = {"rows"} if match.op == "conv" and not whole_rows(match) else set()
+    return {name: [*values, *dict.fromkeys(c[name] for c in firsts if c[name] not in values)]
+            for name, values in space.items() if name not in idle}
 
 
 def matmul(match: Match) -> list[Choice]:
@@ -94,7 +103,10 @@ def groupnorm(match: Match) -> list[Choice]:
 
 
 def reduction(match: Match) -> list[Choice]:
-    """Larger tiles for the largest and the least element, which cost more than an addition; long rows cut where they are many."""
+    """Larger tiles for the largest and the least element, which cost more than an addition, and fewer threads where their places go with
+    them; long rows cut where they are many."""
+    if match.shape["kind"] in ("argmax", "argmin"):
+        return [{"num_warps": 4}, {"tile": 8192}, {}]
     if match.shape["kind"] not in ("sum", "mean"):
         return [{"tile": 8192}, {}]
     rows, last = numel(match.space[:-1]), match.space[-1]
@@ -128,6 +140,18 @@ def has_long_chain(match: Match) -> bool:
     return any(sum(WEIGHTS.get(node.op, 1) for node in formula.program.nodes) > LONG_CHAIN for formula in match.hooks.values())
 
 
+def whole_rows(match: Match) -> str:
+    """Whether tiles of a transposed convolution can hold outputs side by side along the last dimension ("possible"), and whether that is
+    the likelier choice ("better"): where multiplying by zeros costs less than writing a stride apart. Empty where it makes no difference.
+    """
+    if not match.shape["transposed"] or match.shape["pool"] or match.shape["stride"][-1] == 1:
+        return ""
+    x, weight, stride = match.inputs[0], match.inputs[1], match.shape["stride"]
+    zeros = 2 * numel(x.shape) * numel(weight.shape[1:]) * (stride[-1] - 1)
+    written = numel(match.out_shape) * 4
+    return "better" if zeros / MULTIPLIED < written / WRITTEN_APART - written / WRITTEN else "possible"
+
+
 def convolution(match: Match) -> list[Choice]:
     """Tiles by the channels; TF32 first where the library uses it, then what is right where it did not."""
     x, weight = match.inputs[0], match.inputs[1]
@@ -140,7 +164,8 @@ def convolution(match: Match) -> list[Choice]:
     long = has_long_chain(match)
     block_m, held = (64, held // 2) if long and held > 64 * 128 and not match.shape["across"] else (block_m, held)
     warps = 8 if held > 64 * 128 or (long and held > 64 * 64) else 4
-    tiles: Choice = {"block_m": block_m, "block_n": block_n, "block_k": 32, "num_warps": warps, "num_stages": 3}
+    tiles: Choice = {"block_m": block_m, "block_n": block_n, "block_k": 32, "num_warps": warps, "num_stages": 3,
+                     "rows": "whole" if whole_rows(match) == "better" else "by stride"}
     if x.dtype != "float32":
         return [{**tiles, "layout": layout} for layout in ("channels last", "as it is")]
     depth, transposed = inner * numel(weight.shape[2:]), match.shape["transposed"]
@@ -148,6 +173,6 @@ def convolution(match: Match) -> list[Choice]:
     layouts = [*(["channels last"] if inner >= 16 else []), "as it is"]
     quick, exact_ones = ([{**made, "layout": layout} for layout in layouts] for made in ({**tiles, "precision": "tf32"}, exact))
     plain = groups > 1 if transposed else depth < SHALLOW or (len(weight.shape) == 5 and inner < 8)
-    if plain:
-        return [*exact_ones, *quick]
-    return [quick[0], exact_ones[0], *quick[1:]]
+    made = [*exact_ones, *quick] if plain else [quick[0], exact_ones[0], *quick[1:]]
+    other = [{**made[0], "rows": "by stride" if made[0]["rows"] == "whole" else "whole"}] if whole_rows(match) else []
+    return [made[0], *other, *made[1:]]

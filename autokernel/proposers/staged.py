@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autokernel.proposers import match_conv
-from autokernel.proposers.choices import first_choices
+from autokernel.proposers.choices import first_choices, open_choices
 from autokernel.proposers.compose import compose, stage_names
 from autokernel.proposers.cut import above
 from autokernel.proposers.emit import reference
@@ -85,8 +85,8 @@ def plan_template(source: str, plan: Plan, label: str = "") -> Template:
         own = first_rows(plan.graph, stage.match.shape["program"]) if start is None else \
             list(first_choices(stage.match, start.params, BACKEND))
         tried.append(own)
-        for key, choices in (SPACE if start is None else start.space).items():
-            space[f"{name}.{key}"] = [*choices, *dict.fromkeys(c[key] for c in own if c[key] not in choices)]
+        for key, choices in open_choices(stage.match, SPACE if start is None else start.space, own).items():
+            space[f"{name}.{key}"] = choices
     rounds = max(len(firsts) for firsts in tried)
     firsts: tuple[Mapping[str, Any], ...] = tuple(
         {f"{name}.{k}": v for name, each in zip(names, tried, strict=True) for k, v in each[min(i, len(each) - 1)].items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 from autokernel import builders
 from autokernel.proposers import match, match_linear, match_norms
-from autokernel.proposers.choices import first_choices
+from autokernel.proposers.choices import first_choices, open_choices
 from autokernel.proposers.cpp_expressions import Expressions
 from autokernel.proposers.cpp_rows import shares_rows
 from autokernel.proposers.cut import above
@@ -123,7 +123,7 @@ def starter_templates(source: str, graph: Graph, backend: str) -> list[Template]
 
     firsts = first_choices(fitted, chosen.params, backend)
     render(firsts[0])  # what cannot be said is found now
-    space = {name: [*choices, *dict.fromkeys(c[name] for c in firsts if c[name] not in choices)] for name, choices in chosen.space.items()}
+    space = open_choices(fitted, chosen.space, firsts)
     return [Template(f"{backend} {chosen.name}", backend, f"{found.op}: {found.idea}", firsts, space, render)]
 
 

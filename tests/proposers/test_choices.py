@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autokernel.proposers.choices import first_choices
+from autokernel.proposers.choices import first_choices, open_choices
 from autokernel.proposers.graph import Value
 from autokernel.proposers.match import Match
 from autokernel.proposers.starters import starter
@@ -77,7 +77,7 @@ def test_rows_that_no_program_can_hold_are_shared_first(name: str, shape: dict[s
 
 
 @pytest.mark.parametrize(("kind", "dim", "space", "first"), [
-    ("sum", 1, (128, 4096, 4095), {}), ("max", 1, (128, 4096, 4095), {"tile": 8192}), ("argmin", None, (64, 64), {"tile": 8192}),
+    ("sum", 1, (128, 4096, 4095), {}), ("max", 1, (128, 4096, 4095), {"tile": 8192}), ("argmin", 1, (128, 4096, 4095), {"num_warps": 4}),
     ("sum", 1, (2048, 1048576), {"tile": 2048, "splits": 4}), ("mean", 1, (16, 1048576), {}), ("sum", None, (2048, 1048576), {}),
 ])
 def test_a_reductions_first_choice(kind: str, dim: int | None, space: tuple[int, ...], first: dict[str, int]) -> None:
@@ -99,10 +99,30 @@ def test_a_convolution_begins_as_exact_as_the_library(kernel: tuple[int, ...], m
     groups, transposed = more.get("groups", 1), more.get("transposed", False)
     channels = kernel[0] if transposed else kernel[1] * groups
     x = (2, channels, *([16] * (len(kernel) - 2)))
-    found = choices("conv", {"across": False, "pool": None, "groups": 1, **more}, (2, 4, 8, 8), x, kernel)
+    found = choices("conv", {"across": False, "pool": None, "groups": 1, "stride": [1], **more}, (2, 4, 8, 8), x, kernel)
     assert [c["precision"] for c in found] == precisions
     space = starter("triton", "conv").space
     assert all(value in space[key] for choice in found for key, value in choice.items())
+
+
+@pytest.mark.parametrize(("x", "kernel", "more", "rows"), [
+    ((16, 32, 64, 128), (32, 64, 3, 3), {"transposed": True, "stride": [5, 5]}, ["whole", "by stride"]),  # L1/81's: 0.55x by stride
+    ((16, 32, 131072), (32, 64, 3), {"transposed": True, "stride": [2]}, ["whole", "by stride"]),  # L1/79's
+    ((16, 1024, 64, 64), (1024, 1024, 3, 3), {"transposed": True, "stride": [2, 2]}, ["by stride", "whole"]),  # zeros cost more
+    ((16, 32, 64, 128), (32, 64, 3, 3), {"transposed": True, "stride": [5, 1]}, []),
+    ((16, 32, 64, 128), (64, 32, 3, 3), {"stride": [5, 5]}, []),
+    ((16, 32, 64, 128), (32, 64, 3, 3), {"transposed": True, "stride": [2, 2], "pool": [2, 2]}, []),
+])
+def test_a_strided_transposed_convolution_writes_what_lies_together(
+        x: tuple[int, ...], kernel: tuple[int, ...], more: dict[str, Any], rows: list[str]) -> None:
+    shape = {"across": False, "pool": None, "groups": 1, "transposed": False, **more}
+    out = (x[0], kernel[1], *(size * shape["stride"][0] for size in x[2:]))
+    found = choices("conv", shape, out, x, kernel)
+    conv = starter("triton", "conv")
+    values = [Value("leaf", (), size, "float32") for size in (x, kernel)]
+    open_ones = open_choices(Match("conv", {**conv.shape, **shape}, tuple(values), out, ""), conv.space, found)
+    assert [c["rows"] for c in found[:2]] == (rows or ["by stride"] * 2) and {c["rows"] for c in found[2:]} <= {found[0]["rows"]}
+    assert ("rows" in open_ones) is bool(rows) and {*open_ones, "rows"} == {*conv.space}
 
 
 @pytest.mark.parametrize(("size", "first"), [((32, 32, 512, 1024), "bf16x6"), ((1, 8, 4096, 2048), "bf16x3")])
