@@ -9,12 +9,10 @@ from pathlib import Path
 from autokernel import builders
 from autokernel.builders import light_headers
 from autokernel.errors import BuilderUnavailable
+from autokernel.executor import extensions
 from autokernel.executor.broker import Executor
 from autokernel.executor.faults import WorkerFault
 from autokernel.records import Candidate
-
-IMPORTED = "imported"  # in a build's folder once it is whole: how long it took and with which headers
-LIGHT, STOCK = "light torch headers", "torch's own headers"
 
 
 class BuildRefused(Exception):
@@ -26,11 +24,6 @@ class BuildRefused(Exception):
         lines = [line.strip() for line in digest.splitlines() if line.strip()] or [""]
         # a compiler begins with its errors, a process's text ends with the exception, for which a compiler's error may be the cause
         self.telling = next((line for line in lines if " error: " in line), lines[0 if compiler else -1])
-
-
-def extensions_folder(store: Path, candidate: Candidate) -> Path:
-    """Where load_inline builds of a candidate lie; its workers get private copies, and find them by TORCH_EXTENSIONS_DIR."""
-    return store / "extensions" / candidate.sha256[:24]
 
 
 def build(executor: Executor, candidate: Candidate, limit_s: float) -> Path | None:
@@ -53,22 +46,22 @@ def build(executor: Executor, candidate: Candidate, limit_s: float) -> Path | No
 
 
 def _import_build(executor: Executor, candidate: Candidate, limit_s: float) -> None:
-    folder = extensions_folder(executor.store, candidate)
-    if (folder / IMPORTED).exists():
+    folder = extensions.folder_of(executor.store, candidate.sha256)
+    if extensions.is_whole(folder):
         return
     folder.mkdir(parents=True, exist_ok=True)
     light = light_headers.place(folder, candidate.source)
     started = time.monotonic()
     fault, log = _import(executor, candidate, folder, limit_s)
     if fault is not None and light and light_headers.may_lack(log):
-        shutil.rmtree(folder)
-        folder.mkdir()
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(exist_ok=True)
         light = False
         fault, log = _import(executor, candidate, folder, limit_s)
     if fault is not None:
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
         raise BuildRefused(f"it does not compile or import: {fault.message}", log) from fault
-    (folder / IMPORTED).write_text(f"{time.monotonic() - started:.2f} s, {LIGHT if light else STOCK}\n", encoding="utf-8")
+    extensions.mark(folder, f"{time.monotonic() - started:.2f} s, {light_headers.LIGHT if light else light_headers.STOCK}")
 
 
 def _import(executor: Executor, candidate: Candidate, folder: Path, limit_s: float) -> tuple[WorkerFault | None, str]:
@@ -85,8 +78,8 @@ def _import(executor: Executor, candidate: Candidate, folder: Path, limit_s: flo
 
 def way_of_building(store: Path, candidate: Candidate) -> tuple[str, ...]:
     """The label that says how a candidate which compiles when it is imported was built; none for all others."""
-    done = extensions_folder(store, candidate) / IMPORTED
-    return (f"load_inline: {done.read_text(encoding='utf-8').strip().partition(', ')[2]}",) if done.exists() else ()
+    how = extensions.how_made(extensions.folder_of(store, candidate.sha256))
+    return (f"load_inline: {how.partition(', ')[2]}",) if how else ()
 
 
 def gpu_arch(capability: str) -> str:

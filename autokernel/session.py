@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from autokernel import builders, measure
-from autokernel.building import BuildRefused, build, extensions_folder, gpu_arch
+from autokernel.building import BuildRefused, build, gpu_arch
 from autokernel.errors import InternalError
 from autokernel.executor.broker import Executor
+from autokernel.executor.extensions import folder_of
 from autokernel.executor.faults import COMPILE_BASELINE, DOES_NOT_FIT, IDLE, REFERENCE_FAILS, ProblemFault, WorkerFault
 from autokernel.executor.handle import WorkerHandle
 from autokernel.executor.zygote import SPARE_CORES
@@ -154,7 +155,7 @@ class Session:
 
     def extensions(self, candidate: Candidate) -> Path:
         """Where load_inline builds of this candidate lie."""
-        return extensions_folder(self.executor.store, candidate)
+        return folder_of(self.executor.store, candidate.sha256)
 
     def kernels(self, candidate: Candidate) -> Path:
         """Triton's cache for the processes of one candidate: empty at each evaluation where the rules draw everything anew."""

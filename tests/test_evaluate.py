@@ -218,6 +218,7 @@ def test_a_candidate_is_built_ahead_only_where_something_else_is_waited_for(exec
     assert judge(executor, RIGHT).accepted and [candidate.source for candidate in ahead] == [RIGHT]
 
 
+@pytest.mark.slow
 def test_who_is_much_faster_is_timed_in_longer_windows(executor: Executor) -> None:
     slowly = "        time.sleep(0.012)\n        return torch.relu(x) * scale\n"  # however busy the machine is
     again = PROBLEM.replace("        return torch.relu(self.linear(x)) * scale\n", slowly).replace("import torch\n", "import time\nimport torch\n", 1)

@@ -13,6 +13,7 @@ from pathlib import Path
 from autokernel.builders.syntax import CandidateFault, parse
 
 HERE = Path(__file__).parent / "light"
+LIGHT, STOCK = "light torch headers", "torch's own headers"  # as records call the two ways
 FOLDER = "headers"  # in a candidate's build
 FRONTEND = re.compile(r"\btorch::(nn|optim|data|jit|serialize|autograd|save|load|fft|linalg|special|sparse|nested|python|\w*Guard)\b"
                       r"|#\s*include\s*[<\"]torch/(?!extension\.h|types\.h)")

@@ -20,8 +20,9 @@ from types import TracebackType
 from typing import Any
 
 from autokernel import builders
+from autokernel.builders import light_headers
 from autokernel.errors import InternalError
-from autokernel.executor import compat_wire, families, wire
+from autokernel.executor import compat_wire, extensions, families, wire
 from autokernel.executor.compat_builds import Once
 from autokernel.executor.compat_draws import Draws
 from autokernel.executor.compat_wire import Report
@@ -127,32 +128,28 @@ class CompatHost:
         """The seeds that torch's generator gives the correctness trials. Raises InternalError."""
         return self.draws.drawer.trial_seeds(seed, trials)
 
-    def extensions(self, key: str) -> Path:
-        """Where load_inline builds of a candidate lie: shared with the strict rules."""
-        return self.store / "extensions" / key[:24]
-
     def build(self, orders: Mapping[str, Any], key: str, deadline_s: float) -> Answer | None:
         """Have a candidate that compiles on import built ahead, away from the device. None where nothing is to be done.
 
         No build is made twice. `key` is the sha256 of the candidate's text.
         """
-        if not builders.get("python").needs_import_build(orders["candidate"]) or (self.extensions(key) / "imported").exists():
+        if not builders.get("python").needs_import_build(orders["candidate"]) or extensions.is_whole(extensions.folder_of(self.store, key)):
             return None
         return self.builds.get(key, lambda: self._build(orders, key, deadline_s))
 
     def _build(self, orders: Mapping[str, Any], key: str, deadline_s: float) -> Answer:
-        folder = self.extensions(key)
+        folder = extensions.folder_of(self.store, key)
         folder.mkdir(parents=True, exist_ok=True)
         start = time.monotonic()
         answer = self._order({**orders, "what": "load", "env": self._env(folder)}, deadline_s, on_device=False, writable=[folder])
         if answer.loaded:
-            (folder / "imported").write_text(f"{time.monotonic() - start:.2f} s\n")
+            extensions.mark(folder, f"{time.monotonic() - start:.2f} s, {light_headers.STOCK}")
         return answer
 
     def evaluate(self, orders: Mapping[str, Any], key: str, deadline_s: float, draws: Mapping[int, str] | None = None) -> Answer:
         """One evaluation in a fresh worker, which gets the files of `draws` by descriptor: it need not see where they lie."""
-        folder = self.extensions(key)
-        built = (folder / "imported").exists()
+        folder = extensions.folder_of(self.store, key)
+        built = extensions.is_whole(folder)
         writable = [Path(orders["build_dir"]).absolute()] if orders["build_dir"] else []
         env = self._env(folder) if built else {name: value for name, value in self._env(folder).items() if name != "TORCH_EXTENSIONS_DIR"}
         return self._order({**orders, "env": env}, deadline_s, on_device=True, writable=writable, copied=[folder] if built else [],
@@ -168,8 +165,8 @@ class CompatHost:
         """Paths of the inputs drawn from these seeds, drawn now if they are not there; those that do not fit are left out."""
         return self.draws.paths(reference, self.facts.torch, seeds)
 
-    def _env(self, extensions: Path) -> dict[str, str]:
-        env = {"TORCH_EXTENSIONS_DIR": str(extensions.resolve()), **builders.get("python").worker_env(self.device)}
+    def _env(self, folder: Path) -> dict[str, str]:
+        env = {"TORCH_EXTENSIONS_DIR": str(folder.resolve()), **builders.get("python").worker_env(self.device)}
         if self.facts.capability:  # as torch has it of itself: what builds, runs or judges it must agree, or it is compiled again
             env["TORCH_CUDA_ARCH_LIST"] = f"{self.facts.capability}+PTX"
         return env

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autokernel.building import extensions_folder
 from autokernel.durable import storage_errors
 from autokernel.evaluate import evaluate
 from autokernel.executor.broker import Executor
+from autokernel.executor.extensions import folder_of
 from autokernel.exporting.winners import Winner
 from autokernel.records import Candidate, Comparison, Evaluation
 from autokernel.rules import Rules
@@ -56,7 +56,7 @@ def prove(operation: Operation, winner: Winner, folder: Path, backend: str, *, r
     text = LOADED_BACK.format(content=_content(folder / "build"), backend=backend, title=operation.title)
     kind = "triton" if winner.candidate.builder == "triton" else "python"  # the worker's surroundings: interpreted on a CPU or not
     again = Candidate(source=text, builder=kind, parent=winner.candidate.sha256, proposer="export")
-    place = extensions_folder(executor.store, again)
+    place = folder_of(executor.store, again.sha256)
     try:
         with storage_errors("write", place):
             shutil.copytree(folder / "build", place / _content(folder / "build") / "build", dirs_exist_ok=True)

@@ -9,9 +9,10 @@ import pytest
 
 from autokernel import building, rules
 from autokernel.builders import light_headers
-from autokernel.building import BuildRefused, build, extensions_folder, way_of_building
+from autokernel.building import BuildRefused, build, way_of_building
 from autokernel.evaluate import evaluate
 from autokernel.executor.broker import Executor
+from autokernel.executor.extensions import folder_of
 from autokernel.executor.faults import RAISED, WorkerFault
 from autokernel.records import Candidate
 
@@ -82,7 +83,7 @@ def test_a_build_that_may_lack_something_is_made_again_with_torchs_own_headers(
     executor = Executor("cpu", tmp_path / "store")  # not entered: nothing is started
     monkeypatch.setattr(executor, "machine", dict)
     candidate = Candidate(INLINE.replace("BODY", "return x;") + f"# {logs}\n", "python")
-    folder, had = extensions_folder(executor.store, candidate), []
+    folder, had = folder_of(executor.store, candidate.sha256), []
 
     def imported(executor: Executor, candidate: Candidate, place: Path, limit_s: float) -> tuple[WorkerFault | None, str]:
         had.append(bool(light_headers.search_path(place)))
@@ -93,7 +94,7 @@ def test_a_build_that_may_lack_something_is_made_again_with_torchs_own_headers(
     if reason is None:
         build(executor, candidate, 60.0)
         build(executor, candidate, 60.0)  # costs nothing
-        assert way_of_building(executor.store, candidate) == (f"load_inline: {building.LIGHT if light else building.STOCK}",)
+        assert way_of_building(executor.store, candidate) == (f"load_inline: {light_headers.LIGHT if light else light_headers.STOCK}",)
     else:
         with pytest.raises(BuildRefused, match=reason) as refused:
             build(executor, candidate, 60.0)

@@ -53,6 +53,7 @@ print(*corners.check(problem, 100, Path({scratch!r}))[0]["defects"])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_no_program_at_a_grids_corner_leaves_its_tensors(tmp_path: Path) -> None:
     pytest.importorskip("triton")

@@ -66,6 +66,7 @@ PRODUCTS = problems.problem("x: y = torch.relu(self.fc(x)); return torch.bmm(y, 
                             "torch.randn(3, 19, 33)", "self.fc = nn.Linear(33, 24); self.w = nn.Parameter(torch.randn(19, 21))")
 
 
+@pytest.mark.slow
 def test_a_seeds_products_are_our_own_where_they_are_worth_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton")
     traced = TRACER.trace(PRODUCTS)
