@@ -17,13 +17,14 @@ PROCESSORS = 132
 LONG_K = 1024  # sums from here on hide a tile's start and end
 EMULATED_K = 1536  # from here on three bfloat16 products are well within the bound: at 1024 rms errors were 8.2 times eager's (8 allowed),
 # and the ratio goes as 1 / sqrt(K)
-SHALLOW = 128  # products of an element of a convolution, below which the library leaves TF32 alone, as with few channels in 3D and with
-# groups when transposed: found by the errors of KernelBench's references
+SHALLOW, FEW_CHANNELS = 128, 16  # products of an element of a convolution and channels, below both of which the library leaves TF32 alone,
+# as with fewer than 8 channels in 3D and with groups when transposed: found by the errors of KernelBench's references
 MULTIPLIED, WRITTEN, WRITTEN_APART = 150e12, 2e12, 0.25e12  # a second: TF32 operations of an implicit GEMM; bytes of neighbours, and of
 # outputs a stride apart, as measured on KernelBench's four strided transposed convolutions that lost (0.19 to 0.27e12)
 LONG_CHAIN = 11  # operations of an epilogue from which on registers run out before tiles of 128 x 128 do
 # what an operation counts for there; others one
 WEIGHTS = {"tanh": 8, "sigmoid": 2, "log1p": 5, "expm1": 5, "erf": 6, "sin": 6, "cos": 6, "leaf": 0, "const": 0, "scalar": 0}
+SHORT_SUM = 128  # products of a pointwise convolution's element, up to which its tiles wait for memory and not for tensor cores
 LONGEST_SUM = 1024  # products that a tensor core adds up before what it cuts off counts; longer sums are ended there and added outside
 LONGEST_ROW = 32768  # that one program holds in its registers
 WORTH_SPLITTING = 300  # M * N / (M + N): products for each element of A and B that is written in parts first
@@ -162,17 +163,21 @@ def convolution(match: Match) -> list[Choice]:
     block_m = 64 if block_n > 128 else 128
     held = block_m * block_n * (2 if match.shape["pool"] else 1)  # a pooled tile is held beside the one that is summed
     long = has_long_chain(match)
-    block_m, held = (64, held // 2) if long and held > 64 * 128 and not match.shape["across"] else (block_m, held)
+    depth = inner * numel(weight.shape[2:])
+    single = depth == inner <= SHORT_SUM
+    if single or (long and held > 64 * 128 and not match.shape["across"]):  # many tiles at once hide each other's loads; registers run out
+        block_m, held = 64, held * 64 // block_m
     warps = 8 if held > 64 * 128 or (long and held > 64 * 64) else 4
-    tiles: Choice = {"block_m": block_m, "block_n": block_n, "block_k": 32, "num_warps": warps, "num_stages": 3,
+    tiles: Choice = {"block_m": block_m, "block_n": block_n, "block_k": 32, "num_warps": warps, "num_stages": 2 if single else 3,
                      "rows": "whole" if whole_rows(match) == "better" else "by stride"}
     if x.dtype != "float32":
         return [{**tiles, "layout": layout} for layout in ("channels last", "as it is")]
-    depth, transposed = inner * numel(weight.shape[2:]), match.shape["transposed"]
+    transposed = match.shape["transposed"]
     exact: Choice = {**tiles, "precision": "bf16x3" if depth >= EMULATED_K else "tf32x3"}
     layouts = [*(["channels last"] if inner >= 16 else []), "as it is"]
+    layouts = layouts[::-1] if depth == inner else layouts  # one tap: every input is read once, and turning it would be twice more
     quick, exact_ones = ([{**made, "layout": layout} for layout in layouts] for made in ({**tiles, "precision": "tf32"}, exact))
-    plain = groups > 1 if transposed else depth < SHALLOW or (len(weight.shape) == 5 and inner < 8)
+    plain = groups > 1 if transposed else (depth < SHALLOW and inner < FEW_CHANNELS) or (len(weight.shape) == 5 and inner < 8)
     made = [*exact_ones, *quick] if plain else [quick[0], exact_ones[0], *quick[1:]]
     other = [{**made[0], "rows": "by stride" if made[0]["rows"] == "whole" else "whole"}] if whole_rows(match) else []
     return [made[0], *other, *made[1:]]

@@ -90,6 +90,7 @@ def test_a_reductions_first_choice(kind: str, dim: int | None, space: tuple[int,
     ((96, 64, 3, 3), {}, ["tf32", "tf32x3", "tf32"]),  # the library uses TF32
     ((96, 3, 11, 11), {}, ["tf32", "tf32x3"]),
     ((96, 256, 3, 3), {}, ["tf32", "bf16x3", "tf32"]),
+    ((128, 64, 1, 1), {}, ["tf32", "tf32x3", "tf32"]),  # though there are 64 products
     ((64, 8, 3, 3), {}, ["tf32x3", "tf32"]),  # it does not: 72 products
     ((64, 3, 3, 5, 7), {}, ["tf32x3", "tf32"]),  # nor with three channels in 3D
     ((32, 64, 3, 3, 3), {"transposed": True}, ["tf32", "tf32x3", "tf32"]),
@@ -103,6 +104,14 @@ def test_a_convolution_begins_as_exact_as_the_library(kernel: tuple[int, ...], m
     assert [c["precision"] for c in found] == precisions
     space = starter("triton", "conv").space
     assert all(value in space[key] for choice in found for key, value in choice.items())
+
+
+def test_a_pointwise_convolutions_input_is_read_where_it_lies_by_many_small_tiles() -> None:
+    found = choices("conv", {"across": False, "pool": None, "stride": [1, 1]}, (16, 128, 1024, 1024), (16, 64, 1024, 1024), (128, 64, 1, 1))
+    first = {"layout": "as it is", "block_m": 64, "block_n": 128, "num_warps": 4, "num_stages": 2, "precision": "tf32"}
+    assert found[0].items() >= first.items()
+    deep = choices("conv", {"across": False, "pool": None, "stride": [1, 1]}, (16, 128, 64, 64), (16, 512, 64, 64), (128, 512, 1, 1))
+    assert (deep[0]["block_m"], deep[0]["num_stages"]) == (128, 3)
 
 
 @pytest.mark.parametrize(("x", "kernel", "more", "rows"), [
