@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import time
 from pathlib import Path
 
 from autokernel import builders
@@ -49,19 +47,17 @@ def _import_build(executor: Executor, candidate: Candidate, limit_s: float) -> N
     folder = extensions.folder_of(executor.store, candidate.sha256)
     if extensions.is_whole(folder):
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    extensions.begin(folder)
     light = light_headers.place(folder, candidate.source)
-    started = time.monotonic()
     fault, log = _import(executor, candidate, folder, limit_s)
     if fault is not None and light and light_headers.may_lack(log):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(exist_ok=True)
+        extensions.begin(folder)
         light = False
         fault, log = _import(executor, candidate, folder, limit_s)
     if fault is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+        extensions.discard(folder)
         raise BuildRefused(f"it does not compile or import: {fault.message}", log) from fault
-    extensions.mark(folder, f"{time.monotonic() - started:.2f} s, {light_headers.LIGHT if light else light_headers.STOCK}")
+    extensions.mark(folder, light_headers.LIGHT if light else light_headers.STOCK)
 
 
 def _import(executor: Executor, candidate: Candidate, folder: Path, limit_s: float) -> tuple[WorkerFault | None, str]:
@@ -79,7 +75,7 @@ def _import(executor: Executor, candidate: Candidate, folder: Path, limit_s: flo
 def way_of_building(store: Path, candidate: Candidate) -> tuple[str, ...]:
     """The label that says how a candidate which compiles when it is imported was built; none for all others."""
     how = extensions.how_made(extensions.folder_of(store, candidate.sha256))
-    return (f"load_inline: {how.partition(', ')[2]}",) if how else ()
+    return (f"load_inline: {how}",) if how else ()
 
 
 def gpu_arch(capability: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -60,9 +59,23 @@ def test_a_cap_on_bytes_and_files(folder: Path, tmp_path: Path, monkeypatch: pyt
         harvest(os.getpid(), folder, tmp_path / "small")
     assert "kernel/a.so" not in names(tmp_path / "small")
     monkeypatch.setattr(module, "MOST_BYTES", 1 << 20)
-    monkeypatch.setattr(module, "MOST_FILES", 1)
+    monkeypatch.setattr(module, "MOST_ENTRIES", 1)
     with pytest.raises(TooMuch):
         harvest(os.getpid(), folder, tmp_path / "few")
+
+
+def test_folders_count_too_and_so_does_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(10):
+        (tmp_path / "many" / str(number)).mkdir(parents=True)
+    (tmp_path / "many" / "9" / "file").write_text("x")
+    assert harvest(os.getpid(), tmp_path / "many", tmp_path / "all") == 1
+    monkeypatch.setattr(module, "MOST_ENTRIES", 9)
+    with pytest.raises(TooMuch, match="9 files and folders"):
+        harvest(os.getpid(), tmp_path / "many", tmp_path / "few")
+    monkeypatch.setattr(module, "MOST_ENTRIES", 100)
+    monkeypatch.setattr(module, "MOST_S", -1.0)
+    with pytest.raises(TooMuch, match="must be still"):
+        harvest(os.getpid(), tmp_path / "many", tmp_path / "late")
 
 
 def test_a_folder_that_became_a_link_is_not_entered(folder: Path, tmp_path: Path) -> None:
@@ -104,17 +117,23 @@ def test_what_was_taken_before_counts_for_the_cap(folder: Path, tmp_path: Path, 
     assert sum(path.stat().st_size for path in target.rglob("*") if path.is_file()) <= 100
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="folders are walked without recursion from 3.12 on")
-def test_folders_without_end_are_too_much(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("depth", "taken"), [(32, True), (33, False), (1010, False)])
+def test_folders_in_folders_are_too_much_before_anybody_runs_out_of_calls(tmp_path: Path, depth: int, taken: bool) -> None:
     at = os.open(tmp_path, os.O_RDONLY)
-    for _ in range(1500):
-        os.mkdir("deep", dir_fd=at)
-        below = os.open("deep", os.O_RDONLY, dir_fd=at)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
         os.close(at)
         at = below
+        os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=at))
     os.close(at)
+    target = tmp_path.with_name("target")
     try:
-        with pytest.raises(TooMuch, match="without end"):
-            harvest(os.getpid(), tmp_path, tmp_path.with_name("target"))
+        if taken:
+            assert harvest(os.getpid(), tmp_path, target) == 0
+        else:
+            with pytest.raises(TooMuch, match="more than 32 folders in each other"):
+                harvest(os.getpid(), tmp_path, target)
+        assert len(list(target.rglob("f"))) == 32
     finally:
-        subprocess.run(["rm", "-rf", str(tmp_path / "deep")], check=True)
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)

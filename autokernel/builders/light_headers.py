@@ -19,8 +19,9 @@ FRONTEND = re.compile(r"\btorch::(nn|optim|data|jit|serialize|autograd|save|load
                       r"|#\s*include\s*[<\"]torch/(?!extension\.h|types\.h)")
 BINDINGS = re.compile(r"\b(PYBIND11_\w+|pybind11|py)\b")
 TORCH = re.compile(r"\b(torch|at|c10|ATen|PYBIND11_MODULE)\b|\b(TORCH|AT|C10)_")
-LACKING = re.compile(r"error: .*(no member|not a member|not (been )?declared|undeclared|is undefined|does not name|incomplete|no matching"
-                     r"|not a (type|class|template)|no instance|No such file)", re.IGNORECASE)
+LACKING = re.compile(r"no member|not a member|not (been )?declared|undeclared|is undefined|does not name|incomplete|no matching"
+                     r"|not a (type|class|template)|no instance|No such file", re.IGNORECASE)
+LONG_LINE = 2000  # characters: what is longer is no compiler's
 
 
 def place(build: Path, source: str) -> bool:
@@ -49,7 +50,8 @@ def search_path(build: Path) -> dict[str, str]:
 
 def may_lack(log: str) -> bool:
     """Whether a compiler's errors may come of what the light headers leave out."""
-    return LACKING.search(log) is not None
+    told = (line.partition("error: ")[2] for line in log.splitlines() if len(line) <= LONG_LINE)
+    return any(LACKING.search(error) for error in told)
 
 
 def _strings(source: str) -> list[str]:

@@ -10,6 +10,7 @@ from autokernel.builders.syntax import CandidateFault
 
 POINTERS = ("f32*", "f16*", "bf16*", "f64*", "i64*", "i32*", "i8*", "u8*", "bool*", "void*")
 SCALARS = ("i32", "i64", "f32", "f64")
+LONGEST_ARGUMENT = 200  # characters
 _ARGUMENT = re.compile(r"(?:const\s+)?([a-z0-9]+)\s*(\*?)\s*([A-Za-z]\w*)", re.ASCII)
 
 
@@ -45,9 +46,10 @@ def parse_signature(name: str, text: str, line: int) -> Signature:
         raise CandidateFault(f"{where}: choose a function name of letters, digits and _ that is no Python keyword.")
     arguments: list[Argument] = []
     for position, part in enumerate(filter(None, map(str.strip, text.split(","))), start=1):
-        match = _ARGUMENT.fullmatch(part)
+        match = _ARGUMENT.fullmatch(part) if len(part) <= LONGEST_ARGUMENT else None
         if match is None:
-            raise CandidateFault(f"{where}: argument {position} is '{part}', but must be TYPE NAME, for example 'f32* x' or 'i64 n'.")
+            raise CandidateFault(f"{where}: argument {position} is '{part[:LONGEST_ARGUMENT]}', but must be TYPE NAME, "
+                                 "for example 'f32* x' or 'i64 n'.")
         kind = match[1] + match[2]
         if kind == "void*" and match[3] == "stream":
             raise CandidateFault(f"{where}: remove 'void* stream'; the binding adds it after the arguments that are written here.")

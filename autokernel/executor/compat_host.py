@@ -139,11 +139,12 @@ class CompatHost:
 
     def _build(self, orders: Mapping[str, Any], key: str, deadline_s: float) -> Answer:
         folder = extensions.folder_of(self.store, key)
-        folder.mkdir(parents=True, exist_ok=True)
-        start = time.monotonic()
+        extensions.begin(folder)
         answer = self._order({**orders, "what": "load", "env": self._env(folder)}, deadline_s, on_device=False, writable=[folder])
         if answer.loaded:
-            extensions.mark(folder, f"{time.monotonic() - start:.2f} s, {light_headers.STOCK}")
+            extensions.mark(folder, light_headers.STOCK)
+        else:
+            extensions.discard(folder)
         return answer
 
     def evaluate(self, orders: Mapping[str, Any], key: str, deadline_s: float, draws: Mapping[int, str] | None = None) -> Answer:

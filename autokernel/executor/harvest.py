@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path
 
-MOST_BYTES, MOST_FILES = 512 << 20, 4096
+MOST_BYTES, MOST_ENTRIES = 512 << 20, 4096  # files and folders together
+MOST_DEPTH = 32  # whoever reads the copy walks it by calls of itself
+MOST_S = 20.0  # the process lives, and can move what is being walked
 
 
 class TooMuch(Exception):
@@ -25,17 +28,23 @@ def harvest(pid: int, folder: Path, target: Path, *, replace: bool = False) -> i
             below = os.open(part, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_RDONLY, dir_fd=at)
             os.close(at)
             at = below
-        total = files = 0
+        total = entries = 0
+        end = time.monotonic() + MOST_S
         there = 0 if replace else sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
-        for where, _, names, inside in os.fwalk(".", dir_fd=at, follow_symlinks=False):
+        for where, folders, names, inside in os.fwalk(".", dir_fd=at, follow_symlinks=False):
+            entries += len(folders)
+            if where.count(os.sep) > MOST_DEPTH:
+                raise TooMuch(f"it leaves more than {MOST_DEPTH} folders in each other, and must not")
             for name in names:
-                files += 1
+                entries += 1
                 total += _copy(inside, name, target / where / name, MOST_BYTES - there - total, replace)
-                if there + total > MOST_BYTES or files > MOST_FILES:
-                    raise TooMuch(f"it leaves more than {MOST_BYTES >> 20} MB or {MOST_FILES} files")
+                if there + total > MOST_BYTES or entries > MOST_ENTRIES:
+                    raise TooMuch(f"it leaves more than {MOST_BYTES >> 20} MB or {MOST_ENTRIES} files and folders")
+            if entries > MOST_ENTRIES:
+                raise TooMuch(f"it leaves more than {MOST_ENTRIES} files and folders, and must not")
+            if time.monotonic() > end:
+                raise TooMuch(f"what it leaves cannot be read within {MOST_S:.0f} s, and must be still")
         return total
-    except RecursionError:  # up to Python 3.11 every level of folders is a call
-        raise TooMuch("it leaves folders in folders without end, and must not") from None
     finally:
         os.close(at)
 

@@ -5,6 +5,7 @@ The broker's side; no torch here.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -19,6 +20,7 @@ from typing import Any
 
 from autokernel import builders
 from autokernel.builders import light_headers
+from autokernel.durable import storage_errors
 from autokernel.errors import InternalError
 from autokernel.executor import families, wire
 from autokernel.executor.faults import CONTRACT, DEADLINE, DIED, PROTOCOL, RAISED, WorkerFault
@@ -252,6 +254,11 @@ class Nursery:
         try:
             harvest(worker.pid, folder.resolve(), folder, replace=True)
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+                with storage_errors("keep a build in", folder):
+                    raise
+            if families.lives(worker.pid):
+                raise WorkerFault(CONTRACT, f"what it built cannot be kept ({error.strerror}); it must leave plain files") from error
             raise WorkerFault(DIED, "its process ended when it had been imported; it must not exit or crash") from error
         except TooMuch as error:
             raise WorkerFault(CONTRACT, f"its build is too large: {error}") from error

@@ -58,6 +58,7 @@ def test_a_texts_words_choose_its_headers(tmp_path: Path, sources: tuple[str, ..
     ('cuda.cu(3): error: identifier "NoGradGuard" is undefined', True),
     ("a.cu:1: fatal error: torch/print.h: No such file or directory", True),
     ("main.cpp:2:70: error: expected ')' before ';' token", False), ("ValueError: on import", False),
+    ("error: " * 100_000 + "is undefined", False),  # no compiler's line; looked through in no time
 ])
 def test_errors_that_may_come_of_what_is_left_out_are_told_from_others(log: str, may: bool) -> None:
     assert light_headers.may_lack(log) is may

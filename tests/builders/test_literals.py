@@ -38,6 +38,7 @@ def test_literals_of_a_good_file():
         ("'f': ", "'class': ", r"choose a function name"),
         ("i64 n", "u32 n", r"candidate\.py:5: error: SIGNATURES\['f'\]: argument 3 has type 'u32'; use one of f32\*"),
         ("i64 n", "i64", r"argument 3 is 'i64', but must be TYPE NAME"),
+        ("i64 n", "a" * 300_000 + "!", r"argument 3 is 'a{200}', but must be TYPE NAME"),  # said at once
         ("i64 n", "i64 x", r"two arguments are called 'x'"),
         ("i64 n", "void* stream", r"remove 'void\* stream'; the binding adds it"),
         (

@@ -9,6 +9,7 @@ from autokernel.compat.single import CompatOptions, check_method, evaluate_compa
 from autokernel.errors import MissingOnMachine, UsageError
 from autokernel.executor.compat_draws import Draws
 from autokernel.executor.compat_host import CompatHost
+from autokernel.executor.extensions import folder_of, is_whole
 from autokernel.records import Candidate
 from kernelbench_bridge.architectures import BackendRefused
 
@@ -78,6 +79,16 @@ def test_draws_that_do_not_fit_are_made_by_the_evaluation(store, tmp_path):
         draws.close()
         assert (found.draws, found.result.correctness) == ("drawn", True)
         assert list((tmp_path / "draws").iterdir()) == []
+
+
+def test_a_build_that_failed_leaves_nothing_that_is_believed(host):
+    plants = ("import os, torch.utils.cpp_extension\nfolder = os.environ['TORCH_EXTENSIONS_DIR']\n"
+              "if not os.path.exists(folder + '/imported'):\n    open(folder + '/imported', 'wb').write(b'\\xff')\n"
+              "    open(folder + '/headers', 'w').write('x')\n    raise RuntimeError('no')\n" + RIGHT)
+    place = folder_of(host.store, Candidate(plants, "python").sha256)
+    for _ in range(2):
+        assert not judge(host, plants).result.compiled
+        assert not place.exists() and not is_whole(place)
 
 
 def test_what_is_left_at_the_end_is_the_latest(tmp_path, monkeypatch):
